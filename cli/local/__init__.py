@@ -1,0 +1,1 @@
+"""The one-machine platform: embedded servers and the processes beside them."""

@@ -1,0 +1,221 @@
+"""The settings: one frozen object, read once at start and handed on explicitly.
+
+Variables `TURNOUT_*` (nested with `__`) come before `turnout.toml` in the home folder, which comes before the defaults.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from turnout.config.embedded import embedded_folder
+from turnout.config.errors import SettingsError
+
+ENV_PREFIX = "TURNOUT_"
+#: Variables of the test suite and of the tools around it, which are not settings.
+FOREIGN_PREFIXES = ("TURNOUT_TEST_", "TURNOUT_VAR_", "TURNOUT_CONN_")
+
+DATABASE_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "valkey", "amqp", "amqps")
+
+Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A group of settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class SchedulerSettings(Section):
+    """How a scheduler behaves."""
+
+    lease_s: Seconds = Field(10, description="A scheduler that has not renewed its lease for so long is dead.")
+    repair_interval_s: Seconds = Field(2, description="Time between two passes of the reaper.")
+    sweep_interval_s: Seconds = Field(30, description="Time between two looks at every active run (lost wake-ups).")
+    message_patience_s: Seconds = Field(
+        10, description="A message this long unclaimed is compared with what the broker holds."
+    )
+    batch_size: Count = Field(500, description="Most task instances that one step of the loop takes in hand at once.")
+    max_infra_retries: int = Field(
+        3, ge=0, description="Attempts lost through no fault of the task (worker lost, …) before the task fails."
+    )
+
+
+class WorkerSettings(Section):
+    """How a Celery worker behaves."""
+
+    concurrency: Count = Field(4, description="Slots: attempts that one worker runs at the same time.")
+    lease_s: Seconds = Field(15, description="A worker that has not renewed its lease for so long is dead.")
+    kill_grace_s: Seconds = Field(5, description="Time between asking an attempt to stop and killing it.")
+    import_timeout_s: Seconds = Field(30, description="Longest import of a DAG file by a worker.")
+    max_tasks_per_child: Count = Field(500, description="Attempts after which a child process is replaced.")
+    max_memory_per_child_mb: Count = Field(1024, description="Resident memory (MiB) after which a child is replaced.")
+
+
+class ProcessorSettings(Section):
+    """How the DAG processor behaves."""
+
+    import_timeout_s: Seconds = Field(30, description="Longest time that one DAG file may take to import.")
+    reparse_interval_s: Seconds = Field(3600, description="Age after which an unchanged file is parsed again.")
+    scan_interval_s: Seconds = Field(30, description="Time between two listings of the folder (missed file events).")
+    parallel: Count = Field(2, description="Files parsed at the same time.")
+
+
+class XComSettings(Section):
+    """Limits of XCom."""
+
+    max_bytes: Count = Field(262_144, description="Largest value of one XCom as JSON, in bytes.")
+
+
+class LogSettings(Section):
+    """How the processes log."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is printed.")
+    format: Literal["auto", "text", "json"] = Field("auto", description="`auto`: text on a terminal, JSON elsewhere.")
+
+
+class Settings(Section):
+    """All settings of one Turnout installation."""
+
+    home: Path = Field(Path("~/turnout"), description="Folder of everything Turnout writes on this machine.")
+    database_url: SecretStr | None = Field(
+        None, description="PostgreSQL URL of the metadata database. Unset: the embedded server in the home folder."
+    )
+    broker_url: SecretStr | None = Field(
+        None, description="Redis, Valkey or RabbitMQ URL. Unset: the embedded server in the home folder."
+    )
+    dags_folder: Path | None = Field(None, description="Folder of the DAG files. Unset: `dags` in the home folder.")
+    logs_folder: Path | None = Field(None, description="Folder of the task logs. Unset: `logs` in the home folder.")
+    dags_are_paused_at_creation: bool = Field(True, description="Whether a DAG seen for the first time is paused.")
+    scheduler: SchedulerSettings = SchedulerSettings()
+    worker: WorkerSettings = WorkerSettings()
+    processor: ProcessorSettings = ProcessorSettings()
+    xcom: XComSettings = XComSettings()
+    log: LogSettings = LogSettings()
+
+    @property
+    def database(self) -> SecretStr:
+        """The URL of the metadata database: the one that was set, or that of the embedded server."""
+        return self.database_url or SecretStr(f"postgresql://turnout@/turnout?host={embedded_folder(self.home)}")
+
+    @property
+    def broker(self) -> SecretStr:
+        """The URL of the broker: the one that was set, or that of the embedded server."""
+        return self.broker_url or SecretStr(f"redis+socket://{embedded_folder(self.home)}/valkey.sock")
+
+    @property
+    def dags_path(self) -> Path:
+        """The folder of the DAG files."""
+        return (self.dags_folder or self.home / "dags").expanduser()
+
+    @property
+    def logs_path(self) -> Path:
+        """The folder of the task logs."""
+        return (self.logs_folder or self.home / "logs").expanduser()
+
+
+def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings of this process.
+
+    Args:
+        environ: the environment to read; that of the process by default.
+
+    Raises:
+        SettingsError: a key is unknown, a value is wrong, or `turnout.toml` cannot be read. The message names each
+            faulty key, where it was set, and what it may be.
+    """
+    environ = os.environ if environ is None else environ
+    variables = _from_environment(environ)
+    home = Path(str(variables.get("home", Settings.model_fields["home"].default))).expanduser().absolute()
+    toml_path = home / "turnout.toml"
+    values = _merge(_from_toml(toml_path), variables)
+    _refuse_unknown(values, Settings, toml_path)
+    try:
+        settings = Settings.model_validate({**values, "home": home})
+    except ValidationError as error:
+        raise SettingsError(_explain(error, environ, toml_path)) from None
+    _check_url(settings.database_url, "database_url", DATABASE_SCHEMES, "PostgreSQL 13 or later is the only database")
+    _check_url(settings.broker_url, "broker_url", BROKER_SCHEMES, "the broker is Redis, Valkey or RabbitMQ")
+    return settings
+
+
+def variable_name(path: Iterable[str]) -> str:
+    """Name the environment variable of a setting, for example `TURNOUT_SCHEDULER__LEASE_S`."""
+    return ENV_PREFIX + "__".join(path).upper()
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in environ.items():
+        if not name.startswith(ENV_PREFIX) or name.startswith(FOREIGN_PREFIXES):
+            continue
+        *sections, key = name.removeprefix(ENV_PREFIX).lower().split("__")
+        target = values
+        for section in sections:
+            target = target.setdefault(section, {})
+            if not isinstance(target, dict):
+                raise SettingsError(f"{name} clashes with {variable_name([section])}: one is a value, one a section.")
+        target[key] = value
+    return values
+
+
+def _from_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"Cannot read {path}: {error}. Correct the file or move it away.") from None
+
+
+def _merge(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(low)
+    for key, value in high.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
+
+
+def _refuse_unknown(
+    values: dict[str, Any], model: type[BaseModel], toml_path: Path, path: tuple[str, ...] = ()
+) -> None:
+    for key, value in values.items():
+        field = model.model_fields.get(key)
+        if field is None:
+            near = difflib.get_close_matches(key, model.model_fields, n=1)
+            hint = f" Did you mean {variable_name([*path, near[0]])}?" if near else ""
+            raise SettingsError(
+                f"Unknown setting {'.'.join([*path, key])} ({variable_name([*path, key])} or in {toml_path}).{hint}"
+            )
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section) and isinstance(value, dict):
+            _refuse_unknown(value, field.annotation, toml_path, (*path, key))
+
+
+def _explain(error: ValidationError, environ: Mapping[str, str], toml_path: Path) -> str:
+    lines = []
+    for fault in error.errors(include_url=False):
+        path = [str(part) for part in fault["loc"]]
+        name = variable_name(path)
+        where = name if name in environ else f"{'.'.join(path)} in {toml_path}"
+        given = "" if path[-1].endswith("url") else f", not {fault['input']!r}"
+        message = fault["msg"][0].lower() + fault["msg"][1:]
+        lines.append(f"{where}: {message}{given}.")
+    return " ".join(lines)
+
+
+def _check_url(url: SecretStr | None, key: str, schemes: tuple[str, ...], rule: str) -> None:
+    if url is None:
+        return
+    scheme = urlsplit(url.get_secret_value()).scheme
+    if scheme not in schemes:
+        raise SettingsError(
+            f"{variable_name([key])} has the scheme {scheme + '://' if scheme else '(none)'}; {rule}: "
+            f"use {', '.join(s + '://' for s in schemes)}."
+        )

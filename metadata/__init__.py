@@ -1,0 +1,1 @@
+"""The metadata database: tables, migrations, the law of states, every SQL statement."""

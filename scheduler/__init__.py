@@ -1,0 +1,1 @@
+"""Decide, queue, repair: the loop and one module per step."""

@@ -1,0 +1,1 @@
+"""The DAG processor: turns DAG files into DAG versions."""

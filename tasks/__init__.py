@@ -1,0 +1,1 @@
+"""What DAG authors import."""
