@@ -1,0 +1,126 @@
+"""The law of states: the only place where states live and where it is written who may change them.
+
+`LAW` is one table of (from, event, to, actors). The database repeats the states as CHECK constraints, the diagram
+in the docs is drawn from `mermaid`, and `tests/integration/metadata/test_states.py` holds the three together.
+Every change in this package is a compare-and-set along one row of this table.
+"""
+
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+Actor = Literal["scheduler", "worker", "person"]
+
+
+class TaskState(StrEnum):
+    """State of a task instance."""
+
+    NONE = "none"
+    SCHEDULED = "scheduled"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    UPSTREAM_FAILED = "upstream_failed"
+    UP_FOR_RETRY = "up_for_retry"
+    UP_FOR_RESCHEDULE = "up_for_reschedule"
+    DEFERRED = "deferred"
+    REMOVED = "removed"
+
+
+class RunState(StrEnum):
+    """State of a DAG run."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    #: An infra failure of an attempt that had started.
+    LOST = "lost"
+    #: The attempt never started: its message was lost, or whoever held it gave it back.
+    RETURNED = "returned"
+
+
+class Cause(StrEnum):
+    """Why an attempt ended other than by its own success: the typed value behind the sentence in `error`."""
+
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    CHILD_EXITED = "child_exited"
+    CHILD_KILLED = "child_killed"
+    WORKER_LOST = "worker_lost"
+    WORKER_STOPPED = "worker_stopped"
+    SCHEDULER_LOST = "scheduler_lost"
+    MESSAGE_LOST = "message_lost"
+    NO_WORKER = "no_worker"
+    IMPORT_TIMEOUT = "import_timeout"
+
+
+FINISHED = frozenset(
+    {TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED}
+)
+UNFINISHED = frozenset(TaskState) - FINISHED
+#: States in which a task instance occupies its pool slots.
+ACTIVE = frozenset({TaskState.QUEUED, TaskState.RUNNING})
+RUN_FINISHED = frozenset({RunState.SUCCESS, RunState.FAILED})
+
+
+class Law(NamedTuple):
+    """One row of the law: in state `before`, `event` leads to `after`, and only `actors` may cause it."""
+
+    before: TaskState | RunState
+    event: str
+    after: TaskState | RunState
+    actors: tuple[Actor, ...]
+
+
+_T = TaskState
+LAW: tuple[Law, ...] = (
+    Law(_T.NONE, "schedule", _T.SCHEDULED, ("scheduler",)),
+    Law(_T.NONE, "pass", _T.SUCCESS, ("scheduler",)),  # a task that has nothing to run
+    Law(_T.NONE, "skip", _T.SKIPPED, ("scheduler",)),
+    Law(_T.NONE, "upstream_fail", _T.UPSTREAM_FAILED, ("scheduler",)),
+    Law(_T.SCHEDULED, "queue", _T.QUEUED, ("scheduler",)),  # here, and only here, attempt_id is renewed
+    Law(_T.QUEUED, "claim", _T.RUNNING, ("worker",)),
+    Law(_T.QUEUED, "give_back", _T.SCHEDULED, ("scheduler", "worker")),  # never started: nothing is counted
+    Law(_T.RUNNING, "succeed", _T.SUCCESS, ("worker",)),
+    Law(_T.RUNNING, "fail", _T.FAILED, ("worker", "scheduler")),
+    Law(_T.RUNNING, "skip", _T.SKIPPED, ("worker",)),
+    Law(_T.RUNNING, "retry", _T.UP_FOR_RETRY, ("worker",)),
+    Law(_T.RUNNING, "lose", _T.SCHEDULED, ("worker", "scheduler")),  # an infra failure below its own limit
+    Law(_T.RUNNING, "reschedule", _T.UP_FOR_RESCHEDULE, ("worker",)),
+    Law(_T.RUNNING, "defer", _T.DEFERRED, ("worker",)),
+    Law(_T.UP_FOR_RETRY, "due", _T.SCHEDULED, ("scheduler",)),
+    Law(_T.UP_FOR_RESCHEDULE, "due", _T.SCHEDULED, ("scheduler",)),
+    Law(_T.DEFERRED, "resume", _T.SCHEDULED, ("scheduler",)),
+    *(Law(state, "remove", _T.REMOVED, ("scheduler",)) for state in TaskState if state in UNFINISHED),
+    *(Law(state, "cancel", _T.FAILED, ("person",)) for state in TaskState if state in UNFINISHED),
+    *(Law(state, "clear", _T.NONE, ("person",)) for state in TaskState if state != _T.NONE),
+)
+
+RUN_LAW: tuple[Law, ...] = (
+    Law(RunState.QUEUED, "start", RunState.RUNNING, ("scheduler",)),
+    Law(RunState.RUNNING, "succeed", RunState.SUCCESS, ("scheduler",)),
+    Law(RunState.RUNNING, "fail", RunState.FAILED, ("scheduler",)),
+    Law(RunState.QUEUED, "cancel", RunState.FAILED, ("person",)),
+    Law(RunState.RUNNING, "cancel", RunState.FAILED, ("person",)),
+    Law(RunState.SUCCESS, "clear", RunState.QUEUED, ("person",)),
+    Law(RunState.FAILED, "clear", RunState.QUEUED, ("person",)),
+)
+
+
+def mermaid(law: tuple[Law, ...]) -> str:
+    """Draw a law as a Mermaid state diagram, one line for every pair of states."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for row in law:
+        lines.setdefault((row.before, row.after), []).append(f"{row.event} ({', '.join(row.actors)})")
+    arrows = [f"    {before} --> {after}: {'; '.join(events)}" for (before, after), events in lines.items()]
+    return "\n".join(["stateDiagram-v2", f"    [*] --> {law[0].before}", *arrows, ""])
