@@ -1,0 +1,50 @@
+"""The message: all that the scheduler and the executor know of each other."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from turnout.config.errors import TurnoutError
+
+
+class BrokerUnavailableError(TurnoutError):
+    """The message broker cannot be reached."""
+
+
+@dataclass(frozen=True)
+class AttemptMessage:
+    """A hint that an attempt is queued: ids, plus names for people. The row in the database is the truth."""
+
+    task_instance_id: int
+    attempt_id: UUID
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    pool: str
+    queue: str
+
+    @property
+    def celery_queue(self) -> str:
+        """The queue at the broker: one for every pool and queue name."""
+        return celery_queue(self.pool, self.queue)
+
+
+def celery_queue(pool: str, queue: str) -> str:
+    """Name the Celery queue of a pool and a queue name, for example `default_pool.default`."""
+    return f"{pool}.{queue}"
+
+
+class Broker(Protocol):
+    """What a scheduler needs of the broker; the command that starts a scheduler hands it over."""
+
+    def publish(self, messages: Sequence[AttemptMessage]) -> None:
+        """Publish a batch; raise BrokerUnavailableError when any of it may not have arrived."""
+
+    def depths(self, queues: Iterable[str]) -> dict[str, int]:
+        """Count the messages that each Celery queue holds, those delivered but not acknowledged included."""
+
+    def close(self) -> None:
+        """Give up the connection."""

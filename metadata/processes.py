@@ -1,0 +1,127 @@
+"""The registry of processes: who is alive, by leases.
+
+A row is one *term* of a process. A process renews its lease from a thread of its own; whoever lets it expire has lost
+the row, is declared dead by any scheduler, and registers anew under another id when it wakes up. Everything that a
+process does in the database carries the id of its term, so that none of a lost term's late writes counts.
+"""
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Literal
+
+from sqlalchemy import Connection, text
+
+ProcessKind = Literal["scheduler", "worker", "dag_processor"]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What a process says of itself when it registers."""
+
+    kind: ProcessKind
+    name: str
+    lease_s: float
+    queues: Sequence[str] | None = None
+    pools: Sequence[str] | None = None  # None: all pools
+    slots: int | None = None
+    hostname: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    version: str = field(default_factory=lambda: version("turnout"))
+
+
+@dataclass(frozen=True)
+class WorkerLoad:
+    """What a worker reports with its heartbeat."""
+
+    finished_per_s: float
+    load: float
+    memory_mb: int
+
+
+def register(connection: Connection, registration: Registration) -> int:
+    """Begin a term and return its id."""
+    return int(
+        connection.execute(
+            text("""
+                INSERT INTO process (kind, name, hostname, pid, version, lease_expires_at, queues, pools, slots)
+                VALUES (:kind, :name, :hostname, :pid, :version, clock_timestamp() + make_interval(secs => :lease_s),
+                        :queues, :pools, :slots)
+                RETURNING id
+            """),
+            {
+                **vars(registration),
+                "queues": _list(registration.queues),
+                "pools": _list(registration.pools),
+            },
+        ).scalar_one()
+    )
+
+
+def renew(connection: Connection, process_id: int, lease_s: float, load: WorkerLoad | None = None) -> bool:
+    """Renew a lease; false when the term is over (declared dead, or ended): register anew."""
+    values: dict[str, Any] = vars(load) if load else {"finished_per_s": None, "load": None, "memory_mb": None}
+    return bool(
+        connection.execute(
+            text("""
+                UPDATE process
+                SET heartbeat_at = clock_timestamp(),
+                    lease_expires_at = clock_timestamp() + make_interval(secs => :lease_s),
+                    finished_per_s = :finished_per_s, load = :load, memory_mb = :memory_mb
+                WHERE id = :id AND state = 'alive'
+            """),
+            {"id": process_id, "lease_s": lease_s, **values},
+        ).rowcount
+    )
+
+
+def end(connection: Connection, process_id: int) -> None:
+    """End a term of one's own free will."""
+    connection.execute(
+        text("UPDATE process SET state = 'stopped', ended_at = clock_timestamp() WHERE id = :id AND state = 'alive'"),
+        {"id": process_id},
+    )
+
+
+def report_loop(connection: Connection, process_id: int, did: str) -> None:
+    """Record when a scheduler's last loop ended and what it did (a JSON object of counts)."""
+    connection.execute(
+        text("UPDATE process SET last_loop_at = clock_timestamp(), last_loop = CAST(:did AS jsonb) WHERE id = :id"),
+        {"id": process_id, "did": did},
+    )
+
+
+def declare_dead(connection: Connection) -> list[tuple[int, ProcessKind, str]]:
+    """End the term of every process that let its lease expire; return their (id, kind, name)."""
+    rows = connection.execute(
+        text("""
+            UPDATE process SET state = 'dead', ended_at = clock_timestamp()
+            WHERE id IN (
+                SELECT id FROM process WHERE state = 'alive' AND lease_expires_at < clock_timestamp()
+                ORDER BY id FOR UPDATE SKIP LOCKED
+            )
+            RETURNING id, kind, name
+        """)
+    )
+    return [(row.id, row.kind, row.name) for row in rows]
+
+
+def forget_old(connection: Connection, keep_s: float) -> int:
+    """Delete the rows of terms that ended long ago and that no unfinished task instance names."""
+    return connection.execute(
+        text("""
+            DELETE FROM process p
+            WHERE p.state <> 'alive' AND p.ended_at < now() - make_interval(secs => :keep_s)
+              AND NOT EXISTS (
+                  SELECT 1 FROM task_instance t
+                  WHERE t.state IN ('queued', 'running') AND p.id IN (t.scheduler_id, t.worker_id)
+              )
+        """),
+        {"keep_s": keep_s},
+    ).rowcount
+
+
+def _list(values: Sequence[str] | None) -> list[str] | None:
+    return None if values is None else list(values)
