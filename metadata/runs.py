@@ -1,0 +1,212 @@
+"""DAG runs: created, started and finished by schedulers; triggered by people."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from turnout.metadata.states import RunState
+from turnout.metadata.versions import Content, VersionCache
+
+
+@dataclass(frozen=True)
+class DueDag:
+    """A DAG whose next scheduled run may be created now; its row is locked."""
+
+    dag_id: str
+    content: Content
+    room: int  # runs that may be created before max_active_runs is reached
+    last_interval: tuple[datetime, datetime] | None  # of its last scheduled run
+    now: datetime
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A run to create."""
+
+    dag_id: str
+    run_id: str
+    run_type: str
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    run_after: datetime
+    conf: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NextRun:
+    """The run that a DAG's timetable will create next; all None when there will be none."""
+
+    dag_id: str
+    logical_date: datetime | None = None
+    data_interval_start: datetime | None = None
+    data_interval_end: datetime | None = None
+    run_after: datetime | None = None
+
+
+#: Runs of the timetable that have not finished; above max_active_runs no further ones are created, so that a long
+#: catch-up never fills the table.
+_OPEN_RUNS = """(
+    SELECT count(*) FROM dag_run r
+    WHERE r.dag_id = d.dag_id AND r.state IN ('queued', 'running') AND r.run_type = 'scheduled'
+)"""
+
+_LOCK_DUE_DAGS = text(f"""
+    SELECT d.dag_id, d.current_version_id, d.max_active_runs - {_OPEN_RUNS} AS room, now() AS now, l.*
+    FROM dag d
+    LEFT JOIN LATERAL (
+        SELECT r.data_interval_start AS last_start, r.data_interval_end AS last_end FROM dag_run r
+        WHERE r.dag_id = d.dag_id AND r.run_type = 'scheduled' AND r.logical_date IS NOT NULL
+        ORDER BY r.logical_date DESC LIMIT 1
+    ) l ON true
+    WHERE d.is_active AND NOT d.is_paused AND d.next_run_after <= now() AND d.max_active_runs > {_OPEN_RUNS}
+    ORDER BY d.next_run_after
+    LIMIT :limit
+    FOR NO KEY UPDATE OF d SKIP LOCKED
+""")  # noqa: S608  only constants of this module
+
+_CREATE = text("""
+    INSERT INTO dag_run (dag_id, run_id, run_type, dag_version_id, logical_date, data_interval_start,
+                         data_interval_end, run_after, conf)
+    SELECT n.dag_id, n.run_id, n.run_type, d.current_version_id, n.logical_date, n.data_interval_start,
+           n.data_interval_end, n.run_after, n.conf
+    FROM jsonb_to_recordset(CAST(:runs AS jsonb)) AS n (
+        dag_id text, run_id text, run_type text, logical_date timestamptz, data_interval_start timestamptz,
+        data_interval_end timestamptz, run_after timestamptz, conf jsonb
+    ) JOIN dag d ON d.dag_id = n.dag_id
+    ON CONFLICT DO NOTHING
+    RETURNING id, dag_id, run_id
+""")
+
+_SET_NEXT = text("""
+    UPDATE dag d
+    SET next_logical_date = n.logical_date, next_interval_start = n.data_interval_start,
+        next_interval_end = n.data_interval_end, next_run_after = n.run_after
+    FROM jsonb_to_recordset(CAST(:runs AS jsonb)) AS n (
+        dag_id text, logical_date timestamptz, data_interval_start timestamptz, data_interval_end timestamptz,
+        run_after timestamptz
+    )
+    WHERE d.dag_id = n.dag_id
+""")
+
+_RUNNING_RUNS = "(SELECT count(*) FROM dag_run r WHERE r.dag_id = d.dag_id AND r.state = 'running')"
+
+_LOCK_DAGS_TO_START = text(f"""
+    SELECT d.dag_id, d.max_active_runs FROM dag d
+    WHERE d.is_active AND NOT d.is_paused
+      AND EXISTS (
+          SELECT 1 FROM dag_run q WHERE q.dag_id = d.dag_id AND q.state = 'queued' AND q.run_after <= now()
+      )
+      AND d.max_active_runs > {_RUNNING_RUNS}
+    ORDER BY d.dag_id
+    FOR NO KEY UPDATE OF d SKIP LOCKED
+""")  # noqa: S608  only constants of this module
+
+#: Round-robin: the first free run of every DAG comes before the second of any. Runs in a statement of its own, since
+#: the count of running runs must be read after the DAG rows are locked.
+_START = text(f"""
+    WITH ranked AS (
+        SELECT q.id, q.rank FROM dag d
+        CROSS JOIN LATERAL (
+            SELECT r.id, r.run_after, row_number() OVER (ORDER BY r.run_after, r.id) AS rank
+            FROM dag_run r
+            WHERE r.dag_id = d.dag_id AND r.state = 'queued' AND r.run_after <= now()
+            ORDER BY r.run_after, r.id LIMIT :limit
+        ) q
+        WHERE d.dag_id = ANY(:dag_ids) AND q.rank <= d.max_active_runs - {_RUNNING_RUNS}
+        ORDER BY q.rank, q.run_after, q.id
+        LIMIT :limit
+    )
+    UPDATE dag_run r SET state = 'running', started_at = now(), dag_version_id = d.current_version_id
+    FROM ranked, dag d
+    WHERE r.id = ranked.id AND r.state = 'queued' AND d.dag_id = r.dag_id
+    RETURNING r.id
+""")  # noqa: S608  only constants of this module
+
+_CREATE_TASK_INSTANCES = text("""
+    INSERT INTO task_instance (dag_run_id, dag_id, task_id, max_tries, pool, pool_slots, queue, priority_weight,
+                               run_date)
+    SELECT r.id, r.dag_id, t.key, (t.value ->> 'retries')::int, t.value ->> 'pool', (t.value ->> 'pool_slots')::int,
+           t.value ->> 'queue', (t.value ->> 'priority_weight')::int, COALESCE(r.logical_date, r.run_after)
+    FROM dag_run r JOIN dag_version v ON v.id = r.dag_version_id, jsonb_each(v.content -> 'tasks') t
+    WHERE r.id = ANY(:run_ids)
+    ON CONFLICT DO NOTHING
+""")
+
+_FINISH = text("""
+    UPDATE dag_run r SET state = n.state, ended_at = now()
+    FROM unnest(CAST(:ids AS bigint[]), CAST(:states AS text[])) AS n (id, state)
+    WHERE r.id = n.id AND r.state = 'running'
+      AND NOT EXISTS (
+          SELECT 1 FROM task_instance t
+          WHERE t.dag_run_id = r.id
+            AND t.state IN ('deferred', 'none', 'queued', 'running', 'scheduled', 'up_for_reschedule', 'up_for_retry')
+      )
+    RETURNING r.id, r.dag_id, r.run_id, r.state
+""")
+
+
+def lock_due_dags(connection: Connection, versions: VersionCache, limit: int) -> list[DueDag]:
+    """Lock the DAGs whose next run is due, except those that another scheduler has locked."""
+    rows = connection.execute(_LOCK_DUE_DAGS, {"limit": limit}).all()
+    contents = versions.get(connection, {row.current_version_id for row in rows})
+    return [
+        DueDag(
+            dag_id=row.dag_id,
+            content=contents[row.current_version_id],
+            room=row.room,
+            last_interval=(row.last_start, row.last_end) if row.last_start else None,
+            now=row.now,
+        )
+        for row in rows
+    ]
+
+
+def create_runs(connection: Connection, new: Sequence[NewRun]) -> list[str]:
+    """Create runs in state `queued`; one whose run id or logical date exists already is left out.
+
+    Returns:
+        The run ids that were created.
+    """
+    if not new:
+        return []
+    return [row.run_id for row in connection.execute(_CREATE, {"runs": _json(new)})]
+
+
+def set_next_runs(connection: Connection, upcoming: Sequence[NextRun]) -> None:
+    """Record the next run of each DAG's timetable."""
+    if upcoming:
+        connection.execute(_SET_NEXT, {"runs": _json(upcoming)})
+
+
+def start_queued(connection: Connection, limit: int) -> list[int]:
+    """Start queued runs within `max_active_runs`, in turn over the DAGs, and create their task instances.
+
+    Returns:
+        The ids of the runs started.
+    """
+    dag_ids = [row.dag_id for row in connection.execute(_LOCK_DAGS_TO_START)]
+    if not dag_ids:
+        return []
+    run_ids = list(connection.scalars(_START, {"dag_ids": dag_ids, "limit": limit}))
+    connection.execute(_CREATE_TASK_INSTANCES, {"run_ids": run_ids})
+    connection.execute(
+        text("INSERT INTO wakeup (dag_run_id) SELECT unnest(CAST(:run_ids AS bigint[]))"), {"run_ids": run_ids}
+    )
+    return run_ids
+
+
+def finish_running(connection: Connection, states: dict[int, RunState]) -> list[tuple[str, str, RunState]]:
+    """Finish runs of which no task instance is unfinished; return their (dag id, run id, state)."""
+    if not states:
+        return []
+    rows = connection.execute(_FINISH, {"ids": list(states), "states": list(states.values())})
+    return [(row.dag_id, row.run_id, RunState(row.state)) for row in rows]
+
+
+def _json(rows: Sequence[NewRun | NextRun]) -> str:
+    return json.dumps([vars(row) for row in rows], default=datetime.isoformat)
