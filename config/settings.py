@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from turnout.config.embedded import embedded_folder
+from turnout.config.embedded import embedded_broker_url, embedded_database_url
 from turnout.config.errors import SettingsError
 
 ENV_PREFIX = "TURNOUT_"
@@ -103,12 +103,12 @@ class Settings(Section):
     @property
     def database(self) -> SecretStr:
         """The URL of the metadata database: the one that was set, or that of the embedded server."""
-        return self.database_url or SecretStr(f"postgresql://turnout@/turnout?host={embedded_folder(self.home)}")
+        return self.database_url or SecretStr(embedded_database_url(self.home))
 
     @property
     def broker(self) -> SecretStr:
         """The URL of the broker: the one that was set, or that of the embedded server."""
-        return self.broker_url or SecretStr(f"redis+socket://{embedded_folder(self.home)}/valkey.sock")
+        return self.broker_url or SecretStr(embedded_broker_url(self.home))
 
     @property
     def dags_path(self) -> Path:
