@@ -1,1 +1,36 @@
-"""What DAG authors import."""
+"""What DAG authors import: `from turnout.tasks import dag, task`."""
+
+from turnout.tasks.bash import BashOperator
+from turnout.tasks.context import Context, get_current_context
+from turnout.tasks.dags import DAG
+from turnout.tasks.dag_decorator import dag
+from turnout.tasks.empty import EmptyOperator
+from turnout.tasks.linking import chain
+from turnout.tasks.operator import BaseOperator
+from turnout.tasks.python import PythonOperator
+from turnout.tasks.references import XComArg
+from turnout.tasks.signals import TaskFailed, TaskSkipped, TaskTimeout
+from turnout.tasks.task_decorator import task
+from turnout.tasks.timetables import CronDataIntervalTimetable, DeltaDataIntervalTimetable, Timetable
+from turnout.tasks.trigger_rule import TriggerRule
+
+__all__ = [
+    "DAG",
+    "BaseOperator",
+    "BashOperator",
+    "Context",
+    "CronDataIntervalTimetable",
+    "DeltaDataIntervalTimetable",
+    "EmptyOperator",
+    "PythonOperator",
+    "TaskFailed",
+    "TaskSkipped",
+    "TaskTimeout",
+    "Timetable",
+    "TriggerRule",
+    "XComArg",
+    "chain",
+    "dag",
+    "get_current_context",
+    "task",
+]

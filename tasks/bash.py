@@ -1,0 +1,106 @@
+"""Tasks that run a shell command."""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+
+from turnout.tasks.errors import DagError
+from turnout.tasks.operator import BaseOperator, OperatorArgs
+from turnout.tasks.signals import TaskFailed, TaskSkipped
+
+if TYPE_CHECKING:
+    from turnout.tasks.context import Context
+
+#: Names that Airflow gives a command's environment, and where the values are in the context.
+_CONTEXT_VARIABLES = {
+    "AIRFLOW_CTX_DAG_ID": "dag_id",
+    "AIRFLOW_CTX_TASK_ID": "task_id",
+    "AIRFLOW_CTX_DAG_RUN_ID": "run_id",
+    "AIRFLOW_CTX_TRY_NUMBER": "try_number",
+    "AIRFLOW_CTX_LOGICAL_DATE": "logical_date",
+}
+
+
+class CommandFailed(Exception):  # noqa: N818 - named like the state it leads to
+    """A command ended with an exit code that says failure."""
+
+
+class BashOperator(BaseOperator):
+    """A task that runs a command in bash.
+
+    What the command prints goes to the task's log, line by line; the last line is the result. When the attempt is ended
+    early, so is every process that the command has started.
+
+    Args:
+        bash_command: the command, a template; or the name of a template file that ends in `.sh` or `.bash`.
+        env: its environment, in place of that of the worker.
+        append_env: whether `env` comes on top of the worker's environment instead.
+        output_encoding: how its output is to be read.
+        skip_on_exit_code: exit code or codes that end the task as skipped.
+        cwd: the folder to run in; an empty temporary one by default.
+        output_processor: what makes the result of the last line.
+        kwargs: as for `BaseOperator`.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ("bash_command", "env", "cwd")
+    template_ext: ClassVar[Sequence[str]] = (".sh", ".bash")
+
+    def __init__(
+        self,
+        *,
+        task_id: str,
+        bash_command: str,
+        env: Mapping[str, str] | None = None,
+        append_env: bool = False,
+        output_encoding: str = "utf-8",
+        skip_on_exit_code: int | Collection[int] | None = 99,
+        cwd: str | None = None,
+        output_processor: Callable[[str], Any] = str,
+        **kwargs: Unpack[OperatorArgs],
+    ) -> None:
+        super().__init__(task_id=task_id, **kwargs)
+        self.bash_command = bash_command
+        self.env = None if env is None else dict(env)
+        self.append_env = append_env
+        self.output_encoding = output_encoding
+        self.skip_on_exit_code = _as_codes(skip_on_exit_code)
+        self.cwd = cwd
+        self.output_processor = output_processor
+
+    def execute(self, context: "Context") -> Any:
+        """Run the command.
+
+        Raises:
+            TaskSkipped: its exit code says so.
+            TaskFailed: there is no such folder, or no bash.
+            CommandFailed: it failed.
+        """
+        from turnout.tasks.command import run_command  # noqa: PLC0415 - subprocess and tempfile, only where they are used
+
+        if self.cwd is not None and not Path(self.cwd).is_dir():
+            raise TaskFailed(f"There is no folder {self.cwd!r} to run the command in (cwd).")
+        ended = run_command(
+            ["bash", "-c", str(self.bash_command)], self._environment(context), self.cwd, self.output_encoding
+        )
+        if ended.exit_code in self.skip_on_exit_code:
+            raise TaskSkipped(f"The command ended with exit code {ended.exit_code}, which means skipped.")
+        if ended.exit_code != 0:
+            raise CommandFailed(f"The command {ended.describe()}; its last line was {ended.last_line!r:.300}")
+        return self.output_processor(ended.last_line)
+
+    def _environment(self, context: "Context") -> dict[str, str]:
+        instance = context["ti"]
+        facts = {name: getattr(instance, attribute) for name, attribute in _CONTEXT_VARIABLES.items()}
+        inherited = os.environ if self.env is None or self.append_env else {}
+        known = {name: str(value) for name, value in facts.items() if value is not None}
+        return {**inherited, **known, **{name: str(value) for name, value in (self.env or {}).items()}}
+
+
+def _as_codes(codes: Any) -> frozenset[int]:
+    if codes is None:
+        return frozenset()
+    values = {codes} if isinstance(codes, int) else set(codes)
+    if not all(isinstance(code, int) for code in values):
+        raise DagError(f"skip_on_exit_code must be an exit code or several, not {codes!r}.")
+    return frozenset(values)

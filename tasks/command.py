@@ -1,0 +1,97 @@
+"""A command in a process group of its own, whose output is logged line by line."""
+
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+
+from turnout.tasks.signals import TaskFailed
+
+_log = logging.getLogger("turnout.task")
+
+#: Time between asking the processes of a command to end and killing them; the worker's own grace is as long.
+GRACE_S = 5.0
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True)
+class EndedCommand:
+    """How a command ended."""
+
+    exit_code: int
+    last_line: str
+
+    def describe(self) -> str:
+        """Say it in words."""
+        if self.exit_code >= 0:
+            return f"failed with exit code {self.exit_code}"
+        with suppress(ValueError):
+            return f"was killed by signal {-self.exit_code} ({signal.Signals(-self.exit_code).name})"
+        return f"was killed by signal {-self.exit_code}"
+
+
+def run_command(command: Sequence[str], env: dict[str, str], cwd: str | None, encoding: str) -> EndedCommand:
+    """Run a command to its end. If this is left early, by whatever exception, all its processes are ended.
+
+    Args:
+        command: the program and its arguments.
+        env: the whole environment.
+        cwd: the folder to run in; an empty temporary one by default.
+        encoding: how to read what it prints; bytes that do not fit are shown as escapes.
+
+    Raises:
+        TaskFailed: the program does not exist.
+    """
+    with ExitStack() as cleanup:
+        folder = cwd or cleanup.enter_context(TemporaryDirectory(prefix="turnout-task-"))
+        try:
+            process = subprocess.Popen(
+                command,
+                env=env,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise TaskFailed(f"There is no program {command[0]!r} on this worker: install it.") from None
+        with process:
+            try:
+                last_line = _log_output(process, encoding)
+                return EndedCommand(process.wait(), last_line)
+            except BaseException:
+                end_group(process)
+                raise
+
+
+def end_group(process: "subprocess.Popen[bytes]", grace_s: float = GRACE_S) -> None:
+    """End all processes of the group that a process leads: ask, wait, then kill."""
+    deadline = time.monotonic() + grace_s
+    _signal_group(process, signal.SIGTERM)
+    while (process.poll() is None or _signal_group(process, 0)) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    _signal_group(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> bool:
+    """Send a signal to what is left of the group; 0 only asks whether anything is."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _log_output(process: "subprocess.Popen[bytes]", encoding: str) -> str:
+    last = ""
+    for raw in process.stdout or ():
+        last = raw.decode(encoding, errors="backslashreplace").rstrip("\r\n")
+        _log.info("%s", last)
+    return last

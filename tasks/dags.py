@@ -1,0 +1,219 @@
+"""The DAG: a named graph of tasks, and when it runs."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Never, Self, TypedDict
+
+from turnout.tasks.dates import check_dates
+from turnout.tasks.declaring import caller, close_dag, collecting, open_dag
+from turnout.tasks.errors import DagError
+from turnout.tasks.graph import topological_order
+from turnout.tasks.ids import check_key
+from turnout.tasks.params import check_params
+from turnout.tasks.schedule import Schedule, as_timetable
+from turnout.tasks.values import check_count, check_type, refuse_unknown
+
+if TYPE_CHECKING:
+    from turnout.tasks.operator import BaseOperator
+    from turnout.tasks.trial import TrialResult
+
+#: As in Airflow, where tags are columns of 100 characters.
+_LONGEST_TAG = 100
+
+
+class DagArgs(TypedDict, total=False):
+    """The arguments that a DAG takes beside `dag_id`; `DAG` explains them."""
+
+    description: str | None
+    schedule: Schedule
+    start_date: datetime | None
+    end_date: datetime | None
+    catchup: bool
+    default_args: Mapping[str, Any] | None
+    params: Mapping[str, Any] | None
+    tags: Collection[str] | None
+    max_active_runs: int
+    max_active_tasks: int
+    is_paused_upon_creation: bool | None
+    doc_md: str | None
+    template_searchpath: str | Iterable[str] | None
+    user_defined_macros: Mapping[str, Any] | None
+    user_defined_filters: Mapping[str, Callable[..., Any]] | None
+
+
+class DAG:
+    """A graph of tasks. Inside `with DAG(...)`, every task that is declared becomes one of its tasks.
+
+    Argument names, defaults and meanings are those of Airflow 3.
+
+    Args:
+        dag_id: its name, unique in the installation.
+        description: what it is for, in a line.
+        schedule: when it runs: a cron expression, a preset such as `@daily`, a `timedelta`, a timetable, None for never.
+        start_date: no data interval starts earlier; its time zone is that of the schedule (UTC if it has none).
+        end_date: no data interval starts later.
+        catchup: whether the intervals between the start date and now get runs; otherwise only the latest does.
+        default_args: arguments that every task takes unless it has its own.
+        params: values for templates and tasks, which a run may override by its conf.
+        tags: words to find it by.
+        max_active_runs: how many of its runs may be running at once.
+        max_active_tasks: how many tasks of one run may be queued or running at once.
+        is_paused_upon_creation: whether it is paused when it is seen for the first time; None leaves it to the settings.
+        doc_md: what it does, in Markdown.
+        template_searchpath: folders of template files, beside that of the DAG file.
+        user_defined_macros: more names for templates.
+        user_defined_filters: more filters for templates.
+    """
+
+    def __init__(
+        self,
+        dag_id: str,
+        *,
+        description: str | None = None,
+        schedule: Schedule = None,
+        start_date: datetime | None = None,
+        end_date: datetime | None = None,
+        catchup: bool = False,
+        default_args: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        tags: Collection[str] | None = None,
+        max_active_runs: int = 16,
+        max_active_tasks: int = 16,
+        is_paused_upon_creation: bool | None = None,
+        doc_md: str | None = None,
+        template_searchpath: str | Iterable[str] | None = None,
+        user_defined_macros: Mapping[str, Any] | None = None,
+        user_defined_filters: Mapping[str, Callable[..., Any]] | None = None,
+        **unknown: Never,
+    ) -> None:
+        self.dag_id = check_key(dag_id, "dag_id")
+        self.declared_at = caller()
+        self.task_dict: dict[str, BaseOperator] = {}
+        try:
+            refuse_unknown(unknown, DagArgs.__annotations__, "DAG")
+            self.description = None if description is None else check_type(description, str, "description")
+            self.doc_md = None if doc_md is None else check_type(doc_md, str, "doc_md")
+            self.default_args = dict(check_type(default_args or {}, dict, "default_args"))
+            given_start = start_date or self.default_args.get("start_date")
+            self.start_date, self.end_date = check_dates(given_start, end_date or self.default_args.get("end_date"))
+            self.timetable = as_timetable(schedule, None if given_start is None else given_start.tzinfo)
+            self.catchup = check_type(catchup, bool, "catchup")
+            self._check_catchup()
+            self.params = check_params(params)
+            self.tags = _check_tags(tags)
+            self.max_active_runs = check_count(max_active_runs, "max_active_runs", 1)
+            self.max_active_tasks = check_count(max_active_tasks, "max_active_tasks", 1)
+            self.is_paused_upon_creation = is_paused_upon_creation
+            self.template_searchpath = _as_list(template_searchpath)
+            self.user_defined_macros = dict(user_defined_macros or {})
+            self.user_defined_filters = dict(user_defined_filters or {})
+        except DagError as error:
+            raise DagError(f"DAG {dag_id!r}: {error}") from None
+        if (declarations := collecting()) is not None:
+            declarations.dags.append(self)
+
+    def __enter__(self) -> Self:
+        """Make it the DAG of the tasks that are declared from here on."""
+        open_dag(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the block."""
+        close_dag()
+
+    @property
+    def tasks(self) -> "list[BaseOperator]":
+        """The tasks, in order of declaration."""
+        return list(self.task_dict.values())
+
+    @property
+    def task_ids(self) -> list[str]:
+        """The ids of the tasks, in order of declaration."""
+        return list(self.task_dict)
+
+    @property
+    def owner(self) -> str:
+        """The owners of the tasks."""
+        return ", ".join(sorted({task.owner for task in self.tasks}))
+
+    def get_task(self, task_id: str) -> "BaseOperator":
+        """Return a task.
+
+        Raises:
+            DagError: there is no such task.
+        """
+        if task_id not in self.task_dict:
+            raise DagError(f"DAG {self.dag_id!r} has no task {task_id!r}; it has {', '.join(self.task_ids) or 'none'}.")
+        return self.task_dict[task_id]
+
+    def add_task(self, task: "BaseOperator") -> None:
+        """Take in a task.
+
+        Raises:
+            DagError: there is one of this id already.
+        """
+        other = self.task_dict.setdefault(task.task_id, task)
+        if other is not task:
+            raise DagError(
+                f"there is a task of this id already (line {other.declared_at.line}): task ids are unique in a DAG, "
+                "rename one."
+            )
+        task.dag = self
+
+    def topological_order(self) -> list[str]:
+        """Return the task ids, upstream first.
+
+        Raises:
+            DagError: the graph has a cycle.
+        """
+        return topological_order(self.dag_id, self.task_dict)
+
+    def validate(self) -> None:
+        """Check what can only be checked once all tasks are there.
+
+        Raises:
+            DagError: the graph has a cycle, or `default_args` has a key that no task takes.
+        """
+        from turnout.tasks.default_args import check_default_args  # noqa: PLC0415 - it needs the operators
+
+        self.topological_order()
+        check_default_args(self)
+
+    def test(self, logical_date: datetime | None = None, conf: Mapping[str, Any] | None = None) -> "TrialResult":
+        """Run the DAG once in this process, without any server, and print what happens.
+
+        Retries are honoured without waiting for their delays.
+
+        Args:
+            logical_date: the run's logical date; that of the latest closed data interval by default.
+            conf: the run's conf.
+
+        Raises:
+            DagError: the DAG is not valid, or is being loaded.
+        """
+        from turnout.tasks.trial import try_dag  # noqa: PLC0415 - a DAG that only runs in production does not need it
+
+        return try_dag(self, logical_date, conf)
+
+    def _check_catchup(self) -> None:
+        if self.catchup and self.start_date is None and self.timetable.to_json()["type"] != "none":
+            raise DagError("catchup=True needs a start_date: there is no telling where to begin.")
+
+    def __repr__(self) -> str:
+        return f"<DAG {self.dag_id}>"
+
+
+def _check_tags(tags: Any) -> list[str]:
+    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags or ()):
+        raise DagError(f'tags must be a list of texts such as ["sales"], not {tags!r}.')
+    for tag in tags or ():
+        if not 0 < len(tag) <= _LONGEST_TAG:
+            raise DagError(f"The tag {tag!r} must have 1 to {_LONGEST_TAG} characters.")
+    return sorted(set(tags or ()))
+
+
+def _as_list(paths: str | Iterable[str] | None) -> Sequence[str]:
+    return [paths] if isinstance(paths, str) else [str(path) for path in paths or ()]

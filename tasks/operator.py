@@ -1,0 +1,177 @@
+"""What every task has in common."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Never, TypedDict
+
+from turnout.tasks.declaring import Place
+from turnout.tasks.errors import DagError
+from turnout.tasks.ids import check_key
+from turnout.tasks.linking import Linkable
+from turnout.tasks.operator_meta import OperatorMeta, argument_names
+from turnout.tasks.params import check_params
+from turnout.tasks.references import XComArg
+from turnout.tasks.trigger_rule import check_trigger_rule
+from turnout.tasks.values import as_duration, check_choice, check_count, check_type, refuse_unknown
+from turnout.tasks.weights import WEIGHT_RULES
+
+if TYPE_CHECKING:
+    from turnout.tasks.context import Context
+    from turnout.tasks.dags import DAG
+
+#: The multiplier that `retry_exponential_backoff=True` stands for, as in Airflow 2.
+_DOUBLING = 2.0
+
+
+class OperatorArgs(TypedDict, total=False):
+    """The arguments that every operator takes beside `task_id`; `BaseOperator` explains them."""
+
+    owner: str
+    retries: int
+    retry_delay: timedelta | float
+    retry_exponential_backoff: float | bool
+    max_retry_delay: timedelta | float | None
+    execution_timeout: timedelta | None
+    pool: str
+    pool_slots: int
+    queue: str
+    priority_weight: int
+    weight_rule: str
+    trigger_rule: str
+    params: Mapping[str, Any] | None
+    do_xcom_push: bool
+    doc_md: str | None
+    dag: "DAG | None"
+
+
+class BaseOperator(Linkable, metaclass=OperatorMeta):
+    """A task. Subclass it and write `execute` to make an operator of your own.
+
+    Argument names, defaults and meanings are those of Airflow 3.
+
+    Args:
+        task_id: the task's name, unique in its DAG.
+        owner: who answers for it.
+        retries: how often it is tried again after a failure.
+        retry_delay: how long to wait before that (`timedelta` or seconds).
+        retry_exponential_backoff: what to multiply the delay with after each failure; 0 keeps it as it is.
+        max_retry_delay: the longest delay that the multiplication may lead to.
+        execution_timeout: how long one attempt may run.
+        pool: the pool whose slots it takes.
+        pool_slots: how many of them.
+        queue: the queue of the workers that may run it.
+        priority_weight: how much more urgent than others it is.
+        weight_rule: `downstream` adds the weights of all tasks after it, `upstream` of all before, `absolute` none.
+        trigger_rule: when it may run, given how its upstream tasks ended.
+        params: values for templates, over those of the DAG.
+        do_xcom_push: whether what `execute` returns is kept for other tasks.
+        doc_md: what it does, in Markdown.
+        dag: its DAG; that of the surrounding `with DAG(...)` by default.
+    """
+
+    #: The attributes that are templates.
+    template_fields: ClassVar[Sequence[str]] = ()
+    #: The endings of texts that name a template file.
+    template_ext: ClassVar[Sequence[str]] = ()
+    #: Whether a worker runs it; otherwise the scheduler marks it done by itself.
+    sends_to_worker: ClassVar[bool] = True
+
+    dag: "DAG | None"
+    declared_at: Place
+
+    def __init__(
+        self,
+        *,
+        task_id: str,
+        owner: str = "turnout",
+        retries: int = 0,
+        retry_delay: timedelta | float = timedelta(seconds=300),
+        retry_exponential_backoff: float | bool = 0,
+        max_retry_delay: timedelta | float | None = None,
+        execution_timeout: timedelta | None = None,
+        pool: str = "default_pool",
+        pool_slots: int = 1,
+        queue: str = "default",
+        priority_weight: int = 1,
+        weight_rule: str = "downstream",
+        trigger_rule: str = "all_success",
+        params: Mapping[str, Any] | None = None,
+        do_xcom_push: bool = True,
+        doc_md: str | None = None,
+        dag: "DAG | None" = None,
+        **unknown: Never,
+    ) -> None:
+        refuse_unknown(unknown, argument_names(type(self)), type(self).__name__)
+        self.task_id = check_key(task_id, "task_id")
+        self.owner = check_type(owner, str, "owner")
+        self.retries = check_count(0 if retries is None else retries, "retries", 0)
+        self.retry_delay = as_duration(retry_delay, "retry_delay")
+        self.retry_exponential_backoff = _as_multiplier(retry_exponential_backoff)
+        self.max_retry_delay = None if max_retry_delay is None else as_duration(max_retry_delay, "max_retry_delay")
+        self.execution_timeout = _as_timeout(execution_timeout)
+        self.pool = check_key(pool, "pool")
+        self.pool_slots = check_count(pool_slots, "pool_slots", 1)
+        self.queue = check_key(queue, "queue")
+        self.priority_weight = check_type(priority_weight, int, "priority_weight")
+        self.weight_rule = check_choice(weight_rule, WEIGHT_RULES, "weight_rule")
+        self.trigger_rule = check_trigger_rule(trigger_rule)
+        self.params = check_params(params)
+        self.do_xcom_push = check_type(do_xcom_push, bool, "do_xcom_push")
+        self.doc_md = None if doc_md is None else check_type(doc_md, str, "doc_md")
+        self.dag = dag
+        self.upstream_task_ids: set[str] = set()
+        self.downstream_task_ids: set[str] = set()
+
+    @abstractmethod
+    def execute(self, context: "Context") -> Any:
+        """Do the work of one attempt.
+
+        Args:
+            context: what is known about the run, under Airflow's names.
+
+        Returns:
+            The result that other tasks may use, or None.
+        """
+
+    def on_kill(self) -> None:  # noqa: B027 - most operators have nothing to stop
+        """Stop what `execute` has started elsewhere, when the attempt is ended from outside."""
+
+    @property
+    def linked_task(self) -> "BaseOperator":
+        """The task itself."""
+        return self
+
+    @property
+    def output(self) -> XComArg:
+        """The future result of the task."""
+        return XComArg(self)
+
+    @property
+    def dag_id(self) -> str:
+        """The id of the task's DAG, empty while it has none."""
+        return "" if self.dag is None else self.dag.dag_id
+
+    @property
+    def operator_name(self) -> str:
+        """The name of the operator for people."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{self.operator_name} {self.task_id}>"
+
+
+def _as_multiplier(value: Any) -> float:
+    if value is True:
+        return _DOUBLING
+    if not isinstance(value, int | float) or value < 0:
+        raise DagError(f"retry_exponential_backoff must be a multiplier such as 2.0, or 0 for none, not {value!r}.")
+    return float(value)
+
+
+def _as_timeout(value: Any) -> timedelta | None:
+    if value is None:
+        return None
+    if check_type(value, timedelta, "execution_timeout") <= timedelta(0):
+        raise DagError(f"execution_timeout must be above zero, not {value}.")
+    return timedelta(seconds=value.total_seconds())

@@ -1,0 +1,84 @@
+"""What happens around the constructor of every operator."""
+
+import inspect
+from abc import ABCMeta
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from turnout.tasks.declaring import caller, collecting, current_dag
+from turnout.tasks.errors import DagError
+from turnout.tasks.references import references_in
+
+if TYPE_CHECKING:
+    from turnout.tasks.dags import DAG
+    from turnout.tasks.operator import BaseOperator
+
+
+class OperatorMeta(ABCMeta):
+    """Let operators take the DAG's `default_args`, join their DAG, and follow the tasks whose results they use."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Construct a task."""
+        dag = kwargs.pop("dag", None) or current_dag()
+        try:
+            if args:
+                raise DagError(f"{cls.__name__} takes its arguments by name: {cls.__name__}(task_id=…, …).")
+            if cls.__abstractmethods__:
+                raise DagError(f"{cls.__name__} has no execute(): write one, or use BashOperator or @task.")
+            task = super().__call__(**_with_defaults(cls, kwargs, dag))
+            _settle(task, dag)
+        except DagError as error:
+            raise DagError(f"{_subject(kwargs.get('task_id'), dag)}{error}") from None
+        return task
+
+
+@cache
+def argument_names(operator: type) -> frozenset[str]:
+    """Return the names of the arguments that an operator and its bases take."""
+    return frozenset(
+        name
+        for base in operator.__mro__
+        if "__init__" in vars(base) and base is not object
+        for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items()
+        if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    )
+
+
+def _with_defaults(operator: type, given: Mapping[str, Any], dag: "DAG | None") -> dict[str, Any]:
+    names = argument_names(operator)
+    defaults = {} if dag is None else {key: value for key, value in dag.default_args.items() if key in names}
+    arguments = {**defaults, **given}
+    missing = [
+        name
+        for name, parameter in inspect.signature(operator.__init__).parameters.items()
+        if name != "self"
+        and parameter.default is parameter.empty
+        and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and name not in arguments
+    ]
+    if "task_id" not in arguments:
+        missing.insert(0, "task_id")
+    if missing:
+        raise DagError(f"{operator.__name__} needs {' and '.join(dict.fromkeys(missing))}.")
+    return arguments
+
+
+def _settle(task: "BaseOperator", dag: "DAG | None") -> None:
+    if not hasattr(task, "task_id"):
+        raise DagError(f"{type(task).__name__}.__init__ does not call super().__init__(**kwargs).")
+    task.declared_at = caller()
+    if dag is not None:
+        dag.add_task(task)
+    elif (declarations := collecting()) is not None:
+        declarations.homeless_tasks.append(task)
+    for name in task.template_fields:
+        if not hasattr(task, name):
+            raise DagError(f"{type(task).__name__} names {name!r} in template_fields, but has no such attribute.")
+        for upstream in references_in(getattr(task, name)):
+            task.set_upstream(upstream)
+
+
+def _subject(task_id: object, dag: "DAG | None") -> str:
+    where = f"DAG {dag.dag_id!r}, " if dag is not None else ""
+    return f"{where}task {task_id!r}: " if task_id is not None else where and f"{where[:-2]}: "

@@ -1,0 +1,125 @@
+"""A DAG as JSON: what the metadata database keeps, and what schedulers decide from.
+
+The same DAG always gives the same content, whatever the order of its sets and dicts, the process, or the file's place.
+"""
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import date, timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from turnout.tasks.references import DagParam, XComArg
+from turnout.tasks.weights import effective_weights
+
+if TYPE_CHECKING:
+    from turnout.tasks.dags import DAG
+    from turnout.tasks.operator import BaseOperator
+
+#: Changes when the meaning of the content changes, so that old versions are told apart.
+FORMAT = 1
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def serialize(dag: "DAG") -> dict[str, Any]:
+    """Write a DAG as JSON values.
+
+    Raises:
+        DagError: the graph has a cycle.
+    """
+    weights = effective_weights(dag.task_dict, dag.topological_order())
+    return {
+        "format": FORMAT,
+        "dag_id": dag.dag_id,
+        "description": dag.description,
+        "doc_md": dag.doc_md,
+        "owner": dag.owner,
+        "schedule": dag.timetable.to_json(),
+        "start_date": None if dag.start_date is None else dag.start_date.isoformat(),
+        "end_date": None if dag.end_date is None else dag.end_date.isoformat(),
+        "catchup": dag.catchup,
+        "tags": dag.tags,
+        "params": as_json(dag.params),
+        "max_active_runs": dag.max_active_runs,
+        "max_active_tasks": dag.max_active_tasks,
+        "is_paused_upon_creation": dag.is_paused_upon_creation,
+        "tasks": {task_id: _task(dag.task_dict[task_id], weights[task_id]) for task_id in sorted(dag.task_dict)},
+    }
+
+
+def content_hash(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of serialized content, in hexadecimal."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def as_json(value: Any) -> Any:
+    """Write any value of an author as JSON values that depend on nothing but the value.
+
+    Sets are sorted; what JSON does not have is written as text, without memory addresses.
+    """
+    match value:
+        case None | bool() | int() | str() if not isinstance(value, Enum):
+            return _without_unstorable(value)
+        case float() if value == value and abs(value) != float("inf"):  # noqa: PLR0124 - NaN is not itself
+            return value
+        case XComArg():
+            return {"xcom": value.operator.task_id, "path": list(value.path)}
+        case DagParam():
+            return {"param": value.name}
+        case Enum():
+            return as_json(value.value)
+        case date():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case Mapping():
+            return {str(as_json(key)): as_json(value[key]) for key in sorted(value, key=str)}
+        case set() | frozenset():
+            return sorted(map(as_json, value), key=functools.partial(json.dumps, sort_keys=True))
+        case list() | tuple():
+            return [as_json(item) for item in value]
+    return _as_text(value)
+
+
+def _task(task: "BaseOperator", weight: int) -> dict[str, Any]:
+    return {
+        "operator": task.operator_name,
+        "sends_to_worker": task.sends_to_worker,
+        "downstream": sorted(task.downstream_task_ids),
+        "upstream": sorted(task.upstream_task_ids),
+        "trigger_rule": str(task.trigger_rule),
+        "retries": task.retries,
+        "retry_delay_s": task.retry_delay.total_seconds(),
+        "retry_exponential_backoff": task.retry_exponential_backoff,
+        "max_retry_delay_s": None if task.max_retry_delay is None else task.max_retry_delay.total_seconds(),
+        "execution_timeout_s": None if task.execution_timeout is None else task.execution_timeout.total_seconds(),
+        "pool": task.pool,
+        "pool_slots": task.pool_slots,
+        "queue": task.queue,
+        "priority_weight": weight,
+        "owner": task.owner,
+        "doc_md": task.doc_md,
+        "fields": {name: as_json(getattr(task, name)) for name in sorted(task.template_fields)},
+    }
+
+
+def _without_unstorable(value: Any) -> Any:
+    """Replace what PostgreSQL's jsonb cannot hold in a text: NUL and halves of surrogate pairs."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    return value
+
+
+def _as_text(value: Any) -> str:
+    name = getattr(value, "__qualname__", None)
+    if callable(value) and isinstance(name, str):
+        return f"<{name}>"
+    try:
+        return str(_without_unstorable(_ADDRESS.sub("", repr(value))))
+    except Exception:  # noqa: BLE001 - an author's __repr__ may be broken
+        return f"<{type(value).__qualname__}>"

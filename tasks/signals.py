@@ -1,0 +1,16 @@
+"""What the author of a task raises to steer it, and what Turnout raises inside a task that has run too long."""
+
+
+class TaskSkipped(Exception):  # noqa: N818 - a way to end, not a fault
+    """Raise it in a task to end the task as skipped; its downstream tasks are skipped with it."""
+
+
+class TaskFailed(Exception):  # noqa: N818 - a way to end, named like its state
+    """Raise it in a task to fail the task now, whatever retries it has left."""
+
+
+class TaskTimeout(BaseException):  # noqa: N818 - named like its state
+    """The task has run longer than its `execution_timeout`.
+
+    Not an `Exception`, so that a task's `except Exception` does not swallow it (as in Airflow 3).
+    """

@@ -1,0 +1,148 @@
+"""`@task`: a function that becomes a task where it is called."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, Unpack, overload
+
+from turnout.tasks.context import is_task_running
+from turnout.tasks.declaring import current_dag
+from turnout.tasks.errors import DagError
+from turnout.tasks.operator import OperatorArgs
+from turnout.tasks.operator_meta import argument_names
+from turnout.tasks.python import PythonOperator
+from turnout.tasks.references import XComArg
+from turnout.tasks.template_names import TEMPLATE_NAMES
+from turnout.tasks.values import refuse_unknown
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskArgs(OperatorArgs, total=False):
+    """The arguments of `@task`: those of every operator, and these."""
+
+    task_id: str
+    multiple_outputs: bool
+    show_return_value_in_logs: bool
+
+
+class PythonTask(PythonOperator):
+    """The operator behind `@task`."""
+
+    @property
+    def operator_name(self) -> str:
+        """The name of the operator for people."""
+        return "@task"
+
+
+class TaskFunction(Generic[P, R]):
+    """A function with `@task`. Call it inside a DAG to declare a task; the call stands for its future result.
+
+    Attributes:
+        function: the function itself, for calling it as such.
+    """
+
+    def __init__(self, function: Callable[P, R], arguments: Mapping[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._arguments = dict(arguments)
+        self._signature = _check_signature(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
+        """Declare a task that calls the function with these arguments."""
+        name = self.function.__name__
+        if is_task_running() and current_dag() is None:
+            raise DagError(
+                f"The task function {name}() was called inside a running task: call {name}.function() instead."
+            )
+        dag = self._arguments.get("dag") or current_dag()
+        if dag is None:
+            raise DagError(
+                f"The task function {name}() was called outside of a DAG: call it inside `with DAG(...)` or @dag."
+            )
+        given = {"task_id": name, "doc_md": self.function.__doc__ and inspect.cleandoc(self.function.__doc__)}
+        given |= self._arguments
+        if "task_id" not in self._arguments or given["task_id"] in dag.task_dict:
+            given["task_id"] = _free_id(str(given["task_id"]), dag.task_dict)
+        self._check_call(given["task_id"], dag.dag_id, args, kwargs)
+        return PythonTask(python_callable=self.function, op_args=args, op_kwargs=kwargs, **given).output
+
+    def override(self, **arguments: Unpack[TaskArgs]) -> "TaskFunction[P, R]":
+        """Return the same function with other task arguments, for one call: `load.override(task_id="again")()`."""
+        return TaskFunction(self.function, {**self._arguments, **_check_arguments(arguments)})
+
+    def _check_call(self, task_id: str, dag_id: str, args: Any, kwargs: Any) -> None:
+        try:
+            self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise DagError(
+                f"DAG {dag_id!r}, task {task_id!r}: the call of {self.function.__name__}() is wrong: {error}."
+            ) from None
+
+    def _refuse_link(self, _other: object) -> NoReturn:
+        name = self.function.__name__
+        raise DagError(f"The task function {name} is linked without being called: write {name}().")
+
+    __rshift__ = __lshift__ = __rrshift__ = __rlshift__ = _refuse_link
+
+
+@overload
+def task(function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+@overload
+def task(**arguments: Unpack[TaskArgs]) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
+def task(function: Callable[P, R] | None = None, /, **arguments: Any) -> Any:
+    """Turn a function into a task function.
+
+    Arguments of the function that have the name of a context value (`ds`, `ti`, `params`, …) receive it; texts that are
+    given to the others are templates.
+
+    Args:
+        function: the function, when used without parentheses.
+        arguments: as for `BaseOperator`; `task_id` is the function's name by default, with `__1`, `__2`, … when it is
+            called again in the same DAG.
+    """
+    given = _check_arguments(arguments)
+    if function is not None:
+        return TaskFunction(function, given)
+    return lambda decorated: TaskFunction(decorated, given)
+
+
+def _check_arguments(arguments: TaskArgs | Mapping[str, Any]) -> dict[str, Any]:
+    refuse_unknown(arguments, argument_names(PythonTask), "@task")
+    return dict(arguments)
+
+
+def _check_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return how the function may be called, given that context values need not be."""
+    if not inspect.isfunction(function):
+        raise DagError(f"@task needs a function, not {function!r}.")
+    signature = inspect.signature(function)
+    for name, parameter in signature.parameters.items():
+        if isinstance(parameter.default, list | dict | set | bytearray):
+            raise DagError(
+                f"The task function {function.__name__}() has a {type(parameter.default).__name__} as default of {name!r}, "
+                "which all attempts in a process would share: use None."
+            )
+    return signature.replace(parameters=_with_optional_context(signature))
+
+
+def _with_optional_context(signature: inspect.Signature) -> list[inspect.Parameter]:
+    parameters = signature.parameters.values()
+    known = [p.replace(default=None) if p.name in TEMPLATE_NAMES and p.default is p.empty else p for p in parameters]
+    # A context value may stand before an argument without default, which a signature cannot say: call those by name.
+    seen_default = False
+    for position, parameter in enumerate(known):
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is parameter.empty and seen_default:
+            known[position] = parameter.replace(kind=parameter.KEYWORD_ONLY)
+        seen_default = seen_default or parameter.default is not parameter.empty
+    return sorted(known, key=lambda parameter: parameter.kind)
+
+
+def _free_id(name: str, taken: Mapping[str, Any]) -> str:
+    if name not in taken:
+        return name
+    number = 1
+    while f"{name}__{number}" in taken:
+        number += 1
+    return f"{name}__{number}"

@@ -1,0 +1,120 @@
+"""Rendering the template fields of a task."""
+
+import copy
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from turnout.tasks.context import Context
+from turnout.tasks.errors import TemplateError
+from turnout.tasks.macros import FILTERS
+from turnout.tasks.references import DagParam, XComArg
+from turnout.tasks.template_names import DATED_NAMES
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from turnout.tasks.operator import BaseOperator
+
+T = TypeVar("T", bound="BaseOperator")
+
+_MARKS = ("{{", "{%", "{#")
+
+
+def render_task(task: T, context: Context) -> T:
+    """Return a copy of a task in which every template is replaced by its value.
+
+    Raises:
+        TemplateError: a template cannot be rendered; the message names the field, the reason and the remedy.
+        LookupError: the result of another task that a field needs does not exist.
+    """
+    renderer = _Renderer(task, context)
+    rendered = copy.copy(task)
+    for name in task.template_fields:
+        setattr(rendered, name, renderer.render(getattr(task, name), name))
+    return rendered
+
+
+class _Renderer:
+    """Renders the fields of one task; Jinja is loaded when the first template is met."""
+
+    def __init__(self, task: "BaseOperator", context: Context) -> None:
+        self._task = task
+        self._context = context
+        self._environment: Environment | None = None
+
+    def render(self, value: Any, field: str) -> Any:
+        """Render a value, and whatever it contains."""
+        match value:
+            case str():
+                return self._render_text(value, field)
+            case XComArg() | DagParam():
+                return value.resolve(self._context)
+            case list() | set() | frozenset():
+                return type(value)(self.render(item, field) for item in value)
+            case tuple():
+                items = [self.render(item, field) for item in value]
+                return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+            case dict():
+                return {key: self.render(item, field) for key, item in value.items()}
+        return value
+
+    def _render_text(self, text: str, field: str) -> str:
+        is_file = text.endswith(tuple(self._task.template_ext))
+        if not is_file and not any(mark in text for mark in _MARKS):
+            return text
+        if self._environment is None:
+            self._environment = _environment(self._task)
+        from jinja2 import TemplateError as JinjaError  # noqa: PLC0415 - loaded by now
+
+        try:
+            template = self._environment.get_template(text) if is_file else self._environment.from_string(text)
+            return template.render(self._context)
+        except JinjaError as error:
+            raise TemplateError(self._complaint(field, text, error)) from None
+
+    def _complaint(self, field: str, text: str, error: Exception) -> str:
+        where = f"The template in {field} of task {self._task.task_id!r} (DAG {self._task.dag_id!r}) cannot be rendered"
+        return f"{where}: {_reason(error, self._context)} Template: {text!r:.200}"
+
+
+def _environment(task: "BaseOperator") -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - 30 ms
+
+    dag = task.dag
+    place = task.declared_at if dag is None else dag.declared_at
+    folders = [str(Path(place.file).parent), *(() if dag is None else dag.template_searchpath)]
+    # Templates make commands and SQL, not HTML: escaping would corrupt them.
+    environment = Environment(
+        loader=FileSystemLoader(folders),
+        undefined=StrictUndefined,
+        autoescape=False,
+        extensions=["jinja2.ext.do"],  # noqa: S701
+    )
+    environment.filters.update({**FILTERS, **({} if dag is None else dag.user_defined_filters)})
+    return environment
+
+
+def _reason(error: Exception, context: Mapping[str, Any]) -> str:
+    from jinja2 import TemplateNotFound, UndefinedError  # noqa: PLC0415 - loaded by now
+
+    if isinstance(error, TemplateNotFound):
+        return (
+            f"there is no file {error.name!r} beside the DAG file or in template_searchpath "
+            "(a command that only looks like a file name needs a space at its end)."
+        )
+    if not isinstance(error, UndefinedError):
+        return f"{error}."
+    missing = str(error.message or "").split("'")[1:2]
+    if str(error.message).endswith("is undefined") and missing:
+        return _unknown_name(missing[0], context)
+    return f"{error.message}."
+
+
+def _unknown_name(name: str, context: Mapping[str, Any]) -> str:
+    if name in DATED_NAMES and name not in context:
+        return f"{name!r} is unknown, because this run has no logical date or data interval."
+    near = difflib.get_close_matches(name, context, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"the names are {', '.join(sorted(context))}."
+    return f"{name!r} is unknown: {hint}"

@@ -1,0 +1,32 @@
+"""The soft end of an attempt that runs too long."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import FrameType
+
+from turnout.tasks.signals import TaskTimeout
+
+
+@contextmanager
+def time_limit(limit: timedelta | None) -> Iterator[None]:
+    """Raise `TaskTimeout` inside a block that runs longer than a limit.
+
+    It needs the alarm signal, hence the main thread; elsewhere the limit is left to whoever watches the process.
+    """
+    if limit is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_alarm(_signal: int, _frame: FrameType | None) -> None:
+        raise TaskTimeout(f"it ran longer than its execution_timeout of {limit}")
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, limit.total_seconds())
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,95 @@
+"""How the result of a task travels to others: as JSON text."""
+
+import json
+import math
+from typing import Any, Protocol
+
+from turnout.tasks.errors import XComError
+
+#: The key under which a task's return value is kept, as in Airflow.
+RETURN_VALUE = "return_value"
+
+#: Default of the setting `xcom.max_bytes`.
+MAX_BYTES = 262_144
+
+
+class NotPushed:
+    """Stands for a value that no task has pushed, where None would be ambiguous."""
+
+
+class XComReader(Protocol):
+    """Where a running task gets the results of others from."""
+
+    def pull(self, dag_id: str, run_id: str, task_id: str, key: str, map_index: int) -> Any:
+        """Return a value.
+
+        Raises:
+            LookupError: no such value was pushed.
+        """
+
+
+def encode(value: Any, max_bytes: int = MAX_BYTES) -> str:
+    """Write a value as JSON that PostgreSQL can keep.
+
+    Args:
+        value: what a task returned.
+        max_bytes: the largest size of the text, in bytes of UTF-8.
+
+    Raises:
+        XComError: it is not JSON, or too large; the message says where and what to do.
+    """
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError):
+        raise XComError(_complaint(value)) from None
+    if "\\u0000" in text and (place := _find_unstorable(value, "the result", set())):
+        raise XComError(f"{place}: remove it.")
+    if size > max_bytes:
+        raise XComError(
+            f"The result is {size:,} bytes as JSON, over the limit of {max_bytes:,} (setting xcom.max_bytes): "
+            "store it elsewhere and return where it is, such as a path."
+        )
+    return text
+
+
+def _complaint(value: Any) -> str:
+    place = (
+        _find_unstorable(value, "the result", set()) or f"the result is {type(value).__name__}, which JSON cannot hold"
+    )
+    return f"{place[0].upper()}{place[1:]}: return JSON values (dict, list, str, int, float, bool, None)."
+
+
+def _find_unstorable(value: Any, place: str, above: set[int]) -> str | None:
+    """Say where in a value something is that JSON in PostgreSQL cannot hold."""
+    if id(value) in above:
+        return f"{place} contains itself"
+    match value:
+        case None | bool() | int():
+            return None
+        case float():
+            return None if math.isfinite(value) else f"{place} is {value}, which JSON cannot hold"
+        case str():
+            return _unstorable_text(value, place)
+        case dict():
+            children = [(f"{place}[{key!r}]", item) for key, item in value.items()]
+            odd = next((key for key in value if not isinstance(key, str | int | float | None)), None)
+            if odd is not None:
+                return f"{place} has the key {odd!r} ({type(odd).__name__}), which JSON cannot hold"
+            children += [(f"a key of {place}", key) for key in value if isinstance(key, str)]
+        case list() | tuple():
+            children = [(f"{place}[{index}]", item) for index, item in enumerate(value)]
+        case _:
+            return f"{place} is {type(value).__name__}, which JSON cannot hold"
+    found = (_find_unstorable(item, where, above | {id(value)}) for where, item in children)
+    return next(filter(None, found), None)
+
+
+def _unstorable_text(value: str, place: str) -> str | None:
+    if "\x00" in value:
+        return f"{place} contains the character NUL, which PostgreSQL cannot hold"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return f"{place} contains half of a surrogate pair, which UTF-8 cannot hold"
+    return None
