@@ -2,8 +2,8 @@
 
 from turnout.tasks.bash import BashOperator
 from turnout.tasks.context import Context, get_current_context
-from turnout.tasks.dags import DAG
 from turnout.tasks.dag_decorator import dag
+from turnout.tasks.dags import DAG
 from turnout.tasks.empty import EmptyOperator
 from turnout.tasks.linking import chain
 from turnout.tasks.operator import BaseOperator

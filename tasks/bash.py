@@ -76,7 +76,7 @@ class BashOperator(BaseOperator):
             TaskFailed: there is no such folder, or no bash.
             CommandFailed: it failed.
         """
-        from turnout.tasks.command import run_command  # noqa: PLC0415 - subprocess and tempfile, only where they are used
+        from turnout.tasks.command import run_command  # noqa: PLC0415 - subprocess, only where it is used
 
         if self.cwd is not None and not Path(self.cwd).is_dir():
             raise TaskFailed(f"There is no folder {self.cwd!r} to run the command in (cwd).")

@@ -51,7 +51,6 @@ def build_context(task: "BaseOperator", facts: RunFacts, xcom: "XComReader") -> 
     dag = task.dag
     instance = TaskInstanceView(task, facts, xcom)
     known = {
-        "conf": facts.conf,
         "dag": dag,
         "dag_run": DagRunView(facts),
         "macros": MACROS,

@@ -1,8 +1,8 @@
 """When a cron expression fires, in real time, on every night of the year.
 
 croniter only matches wall clocks here; what a wall clock means in a time zone is decided in `_fires`, by the rule of
-cron(8): a job at a fixed time of the day runs exactly once, on change-over nights too; a job with a `*` in its minute or
-hour runs whenever the wall clock matches, so that it keeps its rhythm.
+cron(8): a job at a fixed time of the day runs exactly once, on change-over nights too; a job with a `*` in its minute
+or hour runs whenever the wall clock matches, so that it keeps its rhythm.
 """
 
 import re
@@ -30,7 +30,7 @@ PRESETS = {
 #: More than the longest jump a wall clock ever made (Samoa left out 30 December 2011).
 _LONGEST_JUMP = timedelta(hours=26)
 _LETTERS = re.compile(r"[A-Za-z]+")
-_NAMES = frozenset("sun mon tue wed thu fri sat jan feb mar apr may jun jul aug sep oct nov dec l".split())
+_NAME = re.compile(r"(sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|l)", re.IGNORECASE)
 _FIELDS = (5, 6)
 
 
@@ -99,7 +99,7 @@ def _parse(expression: str) -> "croniter":
 
     if expression.startswith("@"):
         raise DagError(f"There is no schedule preset {expression!r}: use {', '.join(['@once', *PRESETS])}.")
-    unknown = [word for word in _LETTERS.findall(expression) if word.lower() not in _NAMES]
+    unknown = [word for word in _LETTERS.findall(expression) if not _NAME.fullmatch(word)]
     if len(expression.split()) not in _FIELDS or unknown:
         raise DagError(_refusal(expression, "it needs five fields: minute hour day-of-month month day-of-week"))
     try:

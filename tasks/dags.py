@@ -50,7 +50,7 @@ class DAG:
     Args:
         dag_id: its name, unique in the installation.
         description: what it is for, in a line.
-        schedule: when it runs: a cron expression, a preset such as `@daily`, a `timedelta`, a timetable, None for never.
+        schedule: when it runs: a cron expression, a preset such as `@daily`, a `timedelta`, a timetable, or None.
         start_date: no data interval starts earlier; its time zone is that of the schedule (UTC if it has none).
         end_date: no data interval starts later.
         catchup: whether the intervals between the start date and now get runs; otherwise only the latest does.
@@ -59,7 +59,7 @@ class DAG:
         tags: words to find it by.
         max_active_runs: how many of its runs may be running at once.
         max_active_tasks: how many tasks of one run may be queued or running at once.
-        is_paused_upon_creation: whether it is paused when it is seen for the first time; None leaves it to the settings.
+        is_paused_upon_creation: whether it is paused when first seen; None leaves it to the settings.
         doc_md: what it does, in Markdown.
         template_searchpath: folders of template files, beside that of the DAG file.
         user_defined_macros: more names for templates.

@@ -26,6 +26,7 @@ def check_key(value: object, what: str) -> str:
         raise DagError(f"{what} {value[:40]!r}… has {len(value)} characters: at most {MAX_LENGTH} are allowed.")
     if not _KEY.fullmatch(value):
         raise DagError(
-            f"{what} {value!r} may hold only letters, digits, dots, dashes and underscores (A-Z a-z 0-9 . - _): rename it."
+            f"{what} {value!r} may hold only letters, digits, dots, dashes and underscores (A-Z a-z 0-9 . - _): "
+            "rename it."
         )
     return value

@@ -107,8 +107,8 @@ def _bring_together(one: "BaseOperator", other: "BaseOperator") -> None:
     if one.dag is not None and other.dag is not None:
         if one.dag is not other.dag:
             raise DagError(
-                f"Task {one.task_id!r} of DAG {one.dag_id!r} and task {other.task_id!r} of DAG {other.dag_id!r} cannot be "
-                "linked: both must be of one DAG."
+                f"Task {one.task_id!r} of DAG {one.dag_id!r} and task {other.task_id!r} of DAG {other.dag_id!r} "
+                "cannot be linked: both must be of one DAG."
             )
     elif one.dag is not None:
         one.dag.add_task(other)
@@ -116,5 +116,6 @@ def _bring_together(one: "BaseOperator", other: "BaseOperator") -> None:
         other.dag.add_task(one)
     else:
         raise DagError(
-            f"Tasks {one.task_id!r} and {other.task_id!r} belong to no DAG: declare them inside `with DAG(...)`, or pass dag=."
+            f"Tasks {one.task_id!r} and {other.task_id!r} belong to no DAG: declare them inside `with DAG(...)`, "
+            "or pass dag=."
         )

@@ -8,7 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 from turnout.tasks.dags import DAG
 from turnout.tasks.declaring import Declarations, collect
@@ -72,7 +72,7 @@ def _execute(code: "CodeType", path: Path) -> None:
     linecache.checkcache(str(path))
     try:
         exec(code, module.__dict__)  # noqa: S102 - running the author's file is the purpose
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the author's file may raise anything
         sys.modules.pop(module.__name__, None)
         raise DagFileError(_complaint(error), _line(error, path)) from None
 

@@ -134,7 +134,7 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
             The result that other tasks may use, or None.
         """
 
-    def on_kill(self) -> None:  # noqa: B027 - most operators have nothing to stop
+    def on_kill(self) -> None:
         """Stop what `execute` has started elsewhere, when the attempt is ended from outside."""
 
     @property

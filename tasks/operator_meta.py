@@ -22,15 +22,20 @@ class OperatorMeta(ABCMeta):
         """Construct a task."""
         dag = kwargs.pop("dag", None) or current_dag()
         try:
-            if args:
-                raise DagError(f"{cls.__name__} takes its arguments by name: {cls.__name__}(task_id=…, …).")
-            if cls.__abstractmethods__:
-                raise DagError(f"{cls.__name__} has no execute(): write one, or use BashOperator or @task.")
+            _check_use(cls, args)
             task = super().__call__(**_with_defaults(cls, kwargs, dag))
             _settle(task, dag)
         except DagError as error:
             raise DagError(f"{_subject(kwargs.get('task_id'), dag)}{error}") from None
         return task
+
+
+def _check_use(operator: OperatorMeta, args: tuple[Any, ...]) -> None:
+    name = operator.__name__
+    if args:
+        raise DagError(f"{name} takes its arguments by name: {name}(task_id=…, …).")
+    if operator.__abstractmethods__:
+        raise DagError(f"{name} has no execute(): write one, or use BashOperator or @task.")
 
 
 @cache
@@ -45,13 +50,13 @@ def argument_names(operator: type) -> frozenset[str]:
     )
 
 
-def _with_defaults(operator: type, given: Mapping[str, Any], dag: "DAG | None") -> dict[str, Any]:
+def _with_defaults(operator: OperatorMeta, given: Mapping[str, Any], dag: "DAG | None") -> dict[str, Any]:
     names = argument_names(operator)
     defaults = {} if dag is None else {key: value for key, value in dag.default_args.items() if key in names}
     arguments = {**defaults, **given}
     missing = [
         name
-        for name, parameter in inspect.signature(operator.__init__).parameters.items()
+        for name, parameter in inspect.signature(_constructor(operator)).parameters.items()
         if name != "self"
         and parameter.default is parameter.empty
         and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
@@ -62,6 +67,11 @@ def _with_defaults(operator: type, given: Mapping[str, Any], dag: "DAG | None") 
     if missing:
         raise DagError(f"{operator.__name__} needs {' and '.join(dict.fromkeys(missing))}.")
     return arguments
+
+
+def _constructor(operator: type) -> Any:
+    """Return `__init__` itself; the signature of the class would be that of its metaclass."""
+    return next(vars(base)["__init__"] for base in operator.__mro__ if "__init__" in vars(base))
 
 
 def _settle(task: "BaseOperator", dag: "DAG | None") -> None:

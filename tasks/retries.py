@@ -12,10 +12,11 @@ LONGEST_DELAY_S = 86_400
 def retry_delay_s(spec: Mapping[str, Any], failures: int, attempt_id: UUID) -> float:
     """Compute the delay before the next try, in seconds.
 
-    The rule is that of Airflow 3 (`TaskInstance.next_retry_datetime` in airflow-core/src/airflow/models/taskinstance.py):
-    without a multiplier the delay is constant; with one, `d` = delay × multiplier ^ (failures - 1) in whole seconds, at
-    least 1, and the delay is spread evenly from `d` to 2 `d`, up to `max_retry_delay` and a day. Airflow takes the spread
-    from a hash of the try, we take it from the attempt's id: each scheduler computes the same.
+    The rule is that of Airflow 3 (`TaskInstance.next_retry_datetime` in apache/airflow,
+    airflow-core/src/airflow/models/taskinstance.py): without a multiplier the delay is constant; with one,
+    `d = delay * multiplier ** (failures - 1)` in whole seconds, at least 1, and the delay is spread evenly from `d` to
+    `2 * d`, up to `max_retry_delay` and a day. Airflow takes the spread from a hash of the try; we take it from the
+    attempt's id, so that every process computes the same.
 
     Args:
         spec: the task's entry in the serialized DAG.

@@ -45,7 +45,7 @@ class TaskInstanceView:
         self.logical_date: datetime | None = facts.logical_date
         self._xcom = xcom
 
-    def xcom_pull(
+    def xcom_pull(  # noqa: PLR0917 - Airflow's signature
         self,
         task_ids: str | Iterable[str] | None = None,
         dag_id: str | None = None,

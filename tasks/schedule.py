@@ -48,7 +48,7 @@ def as_timetable(schedule: object, zone: tzinfo | None) -> Timetable:
 def _built_in(timetable: Timetable) -> Timetable:
     if type(timetable) not in _BUILT_IN:
         raise DagError(
-            f"schedule={timetable!r}: timetables of your own are not supported yet, because a scheduler cannot load them; "
+            f"schedule={timetable!r}: timetables of your own are not supported yet, for a scheduler cannot load them: "
             f"use {' or '.join(kind.__name__ for kind in _BUILT_IN[2:])}."
         )
     return timetable

@@ -6,6 +6,7 @@ The same DAG always gives the same content, whatever the order of its sets and d
 import functools
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -62,28 +63,35 @@ def as_json(value: Any) -> Any:
 
     Sets are sorted; what JSON does not have is written as text, without memory addresses.
     """
+    if isinstance(value, Mapping):
+        return {str(as_json(key)): as_json(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, set | frozenset):
+        return sorted(map(as_json, value), key=functools.partial(json.dumps, sort_keys=True))
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    """Write a value that holds no others."""
     match value:
-        case None | bool() | int() | str() if not isinstance(value, Enum):
-            return _without_unstorable(value)
-        case float() if value == value and abs(value) != float("inf"):  # noqa: PLR0124 - NaN is not itself
-            return value
-        case XComArg():
-            return {"xcom": value.operator.task_id, "path": list(value.path)}
-        case DagParam():
-            return {"param": value.name}
         case Enum():
-            return as_json(value.value)
+            written = as_json(value.value)
+        case None | bool() | int():
+            written = value
+        case float():
+            written = value if math.isfinite(value) else str(value)
+        case XComArg():
+            written = {"xcom": value.operator.task_id, "path": list(value.path)}
+        case DagParam():
+            written = {"param": value.name}
         case date():
-            return value.isoformat()
+            written = value.isoformat()
         case timedelta():
-            return value.total_seconds()
-        case Mapping():
-            return {str(as_json(key)): as_json(value[key]) for key in sorted(value, key=str)}
-        case set() | frozenset():
-            return sorted(map(as_json, value), key=functools.partial(json.dumps, sort_keys=True))
-        case list() | tuple():
-            return [as_json(item) for item in value]
-    return _as_text(value)
+            written = value.total_seconds()
+        case _:
+            written = _storable(value if isinstance(value, str) else _description(value))
+    return written
 
 
 def _task(task: "BaseOperator", weight: int) -> dict[str, Any]:
@@ -108,18 +116,16 @@ def _task(task: "BaseOperator", weight: int) -> dict[str, Any]:
     }
 
 
-def _without_unstorable(value: Any) -> Any:
-    """Replace what PostgreSQL's jsonb cannot hold in a text: NUL and halves of surrogate pairs."""
-    if isinstance(value, str):
-        return value.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
-    return value
-
-
-def _as_text(value: Any) -> str:
+def _description(value: Any) -> str:
     name = getattr(value, "__qualname__", None)
     if callable(value) and isinstance(name, str):
         return f"<{name}>"
     try:
-        return str(_without_unstorable(_ADDRESS.sub("", repr(value))))
+        return _ADDRESS.sub("", repr(value))
     except Exception:  # noqa: BLE001 - an author's __repr__ may be broken
         return f"<{type(value).__qualname__}>"
+
+
+def _storable(text: str) -> str:
+    """Replace what PostgreSQL's jsonb cannot hold in a text: NUL, and halves of surrogate pairs."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

@@ -9,7 +9,7 @@ class TaskFailed(Exception):  # noqa: N818 - a way to end, named like its state
     """Raise it in a task to fail the task now, whatever retries it has left."""
 
 
-class TaskTimeout(BaseException):  # noqa: N818 - named like its state
+class TaskTimeout(BaseException):
     """The task has run longer than its `execution_timeout`.
 
     Not an `Exception`, so that a task's `except Exception` does not swallow it (as in Airflow 3).

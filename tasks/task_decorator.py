@@ -61,8 +61,8 @@ class TaskFunction(Generic[P, R]):
             raise DagError(
                 f"The task function {name}() was called outside of a DAG: call it inside `with DAG(...)` or @dag."
             )
-        given = {"task_id": name, "doc_md": self.function.__doc__ and inspect.cleandoc(self.function.__doc__)}
-        given |= self._arguments
+        doc_md = self.function.__doc__ and inspect.cleandoc(self.function.__doc__)
+        given = {"task_id": name, "doc_md": doc_md, **self._arguments}
         if "task_id" not in self._arguments or given["task_id"] in dag.task_dict:
             given["task_id"] = _free_id(str(given["task_id"]), dag.task_dict)
         self._check_call(given["task_id"], dag.dag_id, args, kwargs)
@@ -121,8 +121,8 @@ def _check_signature(function: Callable[..., Any]) -> inspect.Signature:
     for name, parameter in signature.parameters.items():
         if isinstance(parameter.default, list | dict | set | bytearray):
             raise DagError(
-                f"The task function {function.__name__}() has a {type(parameter.default).__name__} as default of {name!r}, "
-                "which all attempts in a process would share: use None."
+                f"The task function {function.__name__}() has a {type(parameter.default).__name__} as "
+                f"default of {name!r}, which all attempts in a process would share: use None."
             )
     return signature.replace(parameters=_with_optional_context(signature))
 

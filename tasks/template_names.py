@@ -2,13 +2,30 @@
 
 #: Known only where the run has a logical date or a data interval.
 DATED_NAMES = frozenset(
-    """
-    ds ds_nodash ts ts_nodash ts_nodash_with_tz logical_date data_interval_start data_interval_end
-    task_instance_key_str
-    """.split()
+    {
+        "data_interval_end",
+        "data_interval_start",
+        "ds",
+        "ds_nodash",
+        "logical_date",
+        "task_instance_key_str",
+        "ts",
+        "ts_nodash",
+        "ts_nodash_with_tz",
+    }
 )
 
 #: Every name that `context.build_context` may give.
-TEMPLATE_NAMES = DATED_NAMES | frozenset(
-    "conf dag dag_run macros map_index params run_id task task_instance test_mode ti try_number".split()
-)
+TEMPLATE_NAMES = DATED_NAMES | {
+    "dag",
+    "dag_run",
+    "macros",
+    "map_index",
+    "params",
+    "run_id",
+    "task",
+    "task_instance",
+    "test_mode",
+    "ti",
+    "try_number",
+}

@@ -90,7 +90,7 @@ def _environment(task: "BaseOperator") -> "Environment":
         loader=FileSystemLoader(folders),
         undefined=StrictUndefined,
         autoescape=False,
-        extensions=["jinja2.ext.do"],  # noqa: S701
+        extensions=["jinja2.ext.do"],
     )
     environment.filters.update({**FILTERS, **({} if dag is None else dag.user_defined_filters)})
     return environment

@@ -199,7 +199,12 @@ class CronDataIntervalTimetable(_IntervalTimetable):
     def _start_after(self, last: DataInterval) -> datetime:
         return self._clock.last_until(last.end)
 
-    def _latest_closed_start(self, last: DataInterval | None, start: datetime | None, now: datetime) -> datetime:  # noqa: ARG002
+    def _latest_closed_start(
+        self,
+        last: DataInterval | None,  # noqa: ARG002 - the boundaries do not depend on it
+        start: datetime | None,  # noqa: ARG002 - the same
+        now: datetime,
+    ) -> datetime:
         return self.manual_interval(now).start
 
     def _end_of(self, start: datetime) -> datetime:

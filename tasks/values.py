@@ -11,13 +11,39 @@ T = TypeVar("T")
 
 #: Arguments of Airflow that do not exist here yet. Switched off they change nothing, so DAGs that say so load.
 NOT_YET = frozenset(
-    """
-    depends_on_past wait_for_downstream ignore_first_depends_on_past max_active_tis_per_dag max_active_tis_per_dagrun
-    email email_on_failure email_on_retry sla on_execute_callback on_failure_callback on_success_callback
-    on_retry_callback on_skipped_callback pre_execute post_execute task_group inlets outlets run_as_user executor
-    executor_config resources map_index_template dagrun_timeout fail_fast deadline access_control sla_miss_callback
-    max_consecutive_failed_dag_runs owner_links
-    """.split()
+    {
+        "access_control",
+        "dagrun_timeout",
+        "deadline",
+        "depends_on_past",
+        "email",
+        "email_on_failure",
+        "email_on_retry",
+        "executor",
+        "executor_config",
+        "fail_fast",
+        "ignore_first_depends_on_past",
+        "inlets",
+        "map_index_template",
+        "max_active_tis_per_dag",
+        "max_active_tis_per_dagrun",
+        "max_consecutive_failed_dag_runs",
+        "on_execute_callback",
+        "on_failure_callback",
+        "on_retry_callback",
+        "on_skipped_callback",
+        "on_success_callback",
+        "outlets",
+        "owner_links",
+        "post_execute",
+        "pre_execute",
+        "resources",
+        "run_as_user",
+        "sla",
+        "sla_miss_callback",
+        "task_group",
+        "wait_for_downstream",
+    }
 )
 
 

@@ -35,7 +35,7 @@ def effective_weights(tasks: Mapping[str, "BaseOperator"], order: list[str]) -> 
 
 
 def _reachable(order: list[str], neighbours: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return, as bit masks over the sorted ids, what can be reached from each task; neighbours come first in `order`."""
+    """Return as bit masks over the sorted ids what can be reached from each task; `order` has neighbours first."""
     bits = {task_id: 1 << position for position, task_id in enumerate(sorted(order))}
     reachable: dict[str, int] = {}
     for task_id in order:

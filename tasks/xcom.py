@@ -62,27 +62,25 @@ def _complaint(value: Any) -> str:
 
 def _find_unstorable(value: Any, place: str, above: set[int]) -> str | None:
     """Say where in a value something is that JSON in PostgreSQL cannot hold."""
-    if id(value) in above:
-        return f"{place} contains itself"
-    match value:
-        case None | bool() | int():
-            return None
-        case float():
-            return None if math.isfinite(value) else f"{place} is {value}, which JSON cannot hold"
-        case str():
-            return _unstorable_text(value, place)
-        case dict():
-            children = [(f"{place}[{key!r}]", item) for key, item in value.items()]
-            odd = next((key for key in value if not isinstance(key, str | int | float | None)), None)
-            if odd is not None:
-                return f"{place} has the key {odd!r} ({type(odd).__name__}), which JSON cannot hold"
-            children += [(f"a key of {place}", key) for key in value if isinstance(key, str)]
-        case list() | tuple():
-            children = [(f"{place}[{index}]", item) for index, item in enumerate(value)]
-        case _:
-            return f"{place} is {type(value).__name__}, which JSON cannot hold"
-    found = (_find_unstorable(item, where, above | {id(value)}) for where, item in children)
-    return next(filter(None, found), None)
+    if isinstance(value, dict | list | tuple):
+        if id(value) in above:
+            return f"{place} contains itself"
+        found = (_find_unstorable(item, where, above | {id(value)}) for where, item in _items(value, place))
+        return next(filter(None, found), None)
+    if isinstance(value, str):
+        return _unstorable_text(value, place)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{place} is {value}, which JSON cannot hold"
+    if isinstance(value, int | float | None):
+        return None
+    return f"{place} is {type(value).__name__}, which JSON cannot hold"
+
+
+def _items(value: Any, place: str) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        keys = [(f"a key of {place}", key) for key in value]
+        return keys + [(f"{place}[{key!r}]", item) for key, item in value.items()]
+    return [(f"{place}[{index}]", item) for index, item in enumerate(value)]
 
 
 def _unstorable_text(value: str, place: str) -> str | None:
