@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
-from turnout.tasks.errors import DagError
+from turnout.tasks.errors import CommandFailed, DagError
 from turnout.tasks.operator import BaseOperator, OperatorArgs
 from turnout.tasks.signals import TaskFailed, TaskSkipped
 
@@ -20,10 +20,6 @@ _CONTEXT_VARIABLES = {
     "AIRFLOW_CTX_TRY_NUMBER": "try_number",
     "AIRFLOW_CTX_LOGICAL_DATE": "logical_date",
 }
-
-
-class CommandFailed(Exception):  # noqa: N818 - named like the state it leads to
-    """A command ended with an exit code that says failure."""
 
 
 class BashOperator(BaseOperator):
@@ -86,7 +82,7 @@ class BashOperator(BaseOperator):
         if ended.exit_code in self.skip_on_exit_code:
             raise TaskSkipped(f"The command ended with exit code {ended.exit_code}, which means skipped.")
         if ended.exit_code != 0:
-            raise CommandFailed(f"The command {ended.describe()}; its last line was {ended.last_line!r:.300}")
+            raise CommandFailed(f"The command {ended.describe()}. Its last line was {ended.last_line!r:.300}")
         return self.output_processor(ended.last_line)
 
     def _environment(self, context: "Context") -> dict[str, str]:

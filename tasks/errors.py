@@ -25,5 +25,9 @@ class TemplateError(TurnoutError):
     """A template cannot be rendered."""
 
 
+class CommandFailed(TurnoutError):  # noqa: N818 - named like the state it leads to
+    """A command ended with an exit code that says failure."""
+
+
 class XComError(TurnoutError):
     """A value cannot be passed from task to task."""

@@ -56,8 +56,8 @@ def _compile(source: bytes, path: Path) -> "CodeType":
         return compile(source, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         raise DagFileError(f"{type(error).__name__}: {error.msg}.", error.lineno) from None
-    except ValueError as error:
-        raise DagFileError(f"The file is no Python source: {error}.") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise DagFileError(f"The file is no Python source: {error or type(error).__name__}.") from None
 
 
 def _let_import_from(*folders: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from turnout.tasks.errors import DagError, XComError
 from turnout.tasks.operator import BaseOperator, OperatorArgs
+from turnout.tasks.template_names import TEMPLATE_NAMES
 
 if TYPE_CHECKING:
     from turnout.tasks.context import Context
@@ -69,8 +70,12 @@ class PythonOperator(BaseOperator):
     def _keywords(self, context: "Context") -> dict[str, Any]:
         """Add the context values that the function asks for by the names of its arguments."""
         parameters = inspect.signature(self.python_callable).parameters
+        given = set(list(parameters)[: len(self.op_args)])
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-            return {**context, **self.op_kwargs}
-        taken = list(parameters)[: len(self.op_args)]
-        wanted = {name: context[name] for name in parameters if name in context and name not in taken}
+            return {**{name: value for name, value in context.items() if name not in given}, **self.op_kwargs}
+        wanted = {
+            name: context.get(name)
+            for name, parameter in parameters.items()
+            if name in TEMPLATE_NAMES - given and (name in context or parameter.default is parameter.empty)
+        }
         return {**wanted, **self.op_kwargs}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from turnout.tasks.errors import DagError
+from turnout.tasks.errors import DagError, XComError
 from turnout.tasks.linking import Linkable
 from turnout.tasks.xcom import RETURN_VALUE, NotPushed
 
@@ -35,18 +35,18 @@ class XComArg(Linkable):
         """Return the value, now that the task has run.
 
         Raises:
-            LookupError: the task returned nothing, or its result has no such item.
+            XComError: the task returned nothing, or its result has no such item.
         """
         value = context["ti"].xcom_pull(task_ids=self.operator.task_id, default=NotPushed)
         if value is NotPushed:
             if not self.path:
                 return None
-            raise LookupError(f"Task {self.operator.task_id!r} returned no value, so there is no {self} to use.")
+            raise XComError(f"Task {self.operator.task_id!r} returned no value, so there is no {self} to use.")
         for key in self.path:
             try:
                 value = value[key]
             except (LookupError, TypeError):
-                raise LookupError(
+                raise XComError(
                     f"The result of task {self.operator.task_id!r} has no item {key!r}: it is {value!r:.200}."
                 ) from None
         return value

@@ -72,7 +72,7 @@ class TaskInstanceView:
         """Refuse: only what a task returns is passed on."""
         raise XComError(f"xcom_push(key={key!r}) is not supported yet: return a dict that has this key.")
 
-    def _pull(
+    def _pull(  # noqa: PLR0917 - the same
         self, task_id: str, dag_id: str | None, key: str, map_index: int, default: Any, run_id: str | None
     ) -> Any:
         try:

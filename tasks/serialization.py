@@ -36,8 +36,8 @@ def serialize(dag: "DAG") -> dict[str, Any]:
     return {
         "format": FORMAT,
         "dag_id": dag.dag_id,
-        "description": dag.description,
-        "doc_md": dag.doc_md,
+        "description": as_json(dag.description),
+        "doc_md": as_json(dag.doc_md),
         "owner": dag.owner,
         "schedule": dag.timetable.to_json(),
         "start_date": None if dag.start_date is None else dag.start_date.isoformat(),
@@ -111,7 +111,7 @@ def _task(task: "BaseOperator", weight: int) -> dict[str, Any]:
         "queue": task.queue,
         "priority_weight": weight,
         "owner": task.owner,
-        "doc_md": task.doc_md,
+        "doc_md": as_json(task.doc_md),
         "fields": {name: as_json(getattr(task, name)) for name in sorted(task.template_fields)},
     }
 

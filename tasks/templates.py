@@ -27,7 +27,7 @@ def render_task(task: T, context: Context) -> T:
 
     Raises:
         TemplateError: a template cannot be rendered; the message names the field, the reason and the remedy.
-        LookupError: the result of another task that a field needs does not exist.
+        XComError: the result of another task that a field needs does not exist.
     """
     renderer = _Renderer(task, context)
     rendered = copy.copy(task)
@@ -66,12 +66,10 @@ class _Renderer:
             return text
         if self._environment is None:
             self._environment = _environment(self._task)
-        from jinja2 import TemplateError as JinjaError  # noqa: PLC0415 - loaded by now
-
         try:
             template = self._environment.get_template(text) if is_file else self._environment.from_string(text)
             return template.render(self._context)
-        except JinjaError as error:
+        except Exception as error:  # noqa: BLE001 - a template calls the author's functions
             raise TemplateError(self._complaint(field, text, error)) from None
 
     def _complaint(self, field: str, text: str, error: Exception) -> str:
@@ -89,7 +87,7 @@ def _environment(task: "BaseOperator") -> "Environment":
     environment = Environment(
         loader=FileSystemLoader(folders),
         undefined=StrictUndefined,
-        autoescape=False,
+        autoescape=False,  # noqa: S701
         extensions=["jinja2.ext.do"],
     )
     environment.filters.update({**FILTERS, **({} if dag is None else dag.user_defined_filters)})
@@ -105,7 +103,7 @@ def _reason(error: Exception, context: Mapping[str, Any]) -> str:
             "(a command that only looks like a file name needs a space at its end)."
         )
     if not isinstance(error, UndefinedError):
-        return f"{error}."
+        return f"{type(error).__name__}: {error}."
     missing = str(error.message or "").split("'")[1:2]
     if str(error.message).endswith("is undefined") and missing:
         return _unknown_name(missing[0], context)

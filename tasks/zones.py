@@ -21,8 +21,10 @@ def zone_name(zone: tzinfo | None) -> str:
     key = getattr(zone, "key", None) or getattr(zone, "zone", None)
     if isinstance(key, str):
         return zone_key(key)
-    if isinstance(zone, timezone):
-        return _offset_name(zone.utcoffset(None))
+    # Only a zone that is the same all year knows its offset without a date.
+    offset = zone.utcoffset(None)
+    if offset is not None and offset % timedelta(minutes=1) == timedelta(0):
+        return _offset_name(offset)
     raise DagError(f'The time zone {zone!r} has no name: use zoneinfo.ZoneInfo("Area/City") or datetime.UTC.')
 
 
