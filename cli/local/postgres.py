@@ -6,10 +6,8 @@ from pathlib import Path
 
 from turnout.cli.local.binaries import postgres_program
 from turnout.cli.local.errors import ServerFailedError
-from turnout.cli.local.server import EmbeddedServer, server_environment
+from turnout.cli.local.server import HERE, EmbeddedServer, server_environment
 
-#: The data folder as its own processes see it, whatever the folders above it allow them.
-HERE = "/proc/self/cwd"
 #: What a laptop can spare; the default of 128 MB and the workers of replication serve larger machines.
 SMALL = {
     "shared_buffers": "64MB",

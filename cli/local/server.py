@@ -14,6 +14,8 @@ from turnout.cli.local.launch import launch_command
 from turnout.cli.local.owner import Owner
 from turnout.config.embedded import embedded_folder, servers_folder
 
+#: The data folder as its own processes see it, whatever the folders above it allow them.
+HERE = "/proc/self/cwd"
 #: Replaying the log after a crash is the longest of starts.
 READY_WITHIN_S = 60
 #: The log of earlier starts makes room when it is longer than this.
@@ -138,12 +140,13 @@ class EmbeddedServer(ABC):
                 raise ServerFailedError(
                     f"{self.title} did not answer within {READY_WITHIN_S} s. Its log is {self.log}."
                 ) from None
-            raise ServerFailedError(f"{self.title} did not start. It said: {self._last_words()} Its log is {self.log}.")
+            raise ServerFailedError(f"{self.title} did not start: {self._last_words()} (its log is {self.log}).")
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
         telling = [line for line in lines[-20:] if "FATAL" in line or "error" in line.lower()] or lines[-1:]
-        return telling[-1].strip() if telling else "nothing."
+        said = telling[-1].strip() if telling else "it said nothing"
+        return said.rpartition("FATAL:")[2].strip().replace(HERE, str(self.data.path))
 
 
 def server_environment() -> dict[str, str]:
