@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from turnout.tasks.errors import DagError
-from turnout.tasks.macros import MACROS, ds, ds_nodash, ts, ts_nodash, ts_nodash_with_tz
+from turnout.tasks.macros import ds, ds_nodash, macros, ts, ts_nodash, ts_nodash_with_tz
 from turnout.tasks.run_views import DagRunView, TaskInstanceView
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def build_context(task: "BaseOperator", facts: RunFacts, xcom: "XComReader") -> 
     known = {
         "dag": dag,
         "dag_run": DagRunView(facts),
-        "macros": MACROS,
+        "macros": macros(),
         "map_index": facts.map_index,
         "params": {**({} if dag is None else dag.params), **task.params, **facts.conf},
         "run_id": facts.run_id,
@@ -66,8 +66,8 @@ def build_context(task: "BaseOperator", facts: RunFacts, xcom: "XComReader") -> 
         "data_interval_end": facts.data_interval_end,
         **_dated(facts),
     }
-    macros = {} if dag is None else dag.user_defined_macros
-    return {**macros, **{name: value for name, value in known.items() if value is not None}}
+    own = {} if dag is None else dag.user_defined_macros
+    return {**own, **{name: value for name, value in known.items() if value is not None}}
 
 
 def get_current_context() -> Context:

@@ -104,7 +104,10 @@ class DAG:
             self.tags = _check_tags(tags)
             self.max_active_runs = check_count(max_active_runs, "max_active_runs", 1)
             self.max_active_tasks = check_count(max_active_tasks, "max_active_tasks", 1)
-            self.is_paused_upon_creation = is_paused_upon_creation
+            paused = is_paused_upon_creation
+            self.is_paused_upon_creation = (
+                None if paused is None else check_type(paused, bool, "is_paused_upon_creation")
+            )
             self.template_searchpath = _as_list(template_searchpath)
             self.user_defined_macros = dict(user_defined_macros or {})
             self.user_defined_filters = dict(user_defined_filters or {})

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from turnout.tasks.dags import DAG
     from turnout.tasks.operator import BaseOperator
 
+#: How the modules of loaded DAG files are named; what follows is different in each load.
+MODULE_PREFIX = "turnout_dag_file_"
+
 _OUR_FOLDER = str(Path(__file__).parent)
 
 _open_dags: ContextVar[tuple["DAG", ...]] = ContextVar("open_dags", default=())

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from turnout.tasks.dags import DAG
-from turnout.tasks.declaring import Declarations, collect
+from turnout.tasks.declaring import MODULE_PREFIX, Declarations, collect
 from turnout.tasks.errors import DagError, DagFileError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _execute(code: "CodeType", path: Path) -> None:
 def _fresh_module(path: Path) -> ModuleType:
     """Make a module that no earlier load has touched, and that pickle can find."""
     place = hashlib.sha256(str(path).encode()).hexdigest()[:12]
-    module = ModuleType(f"turnout_dag_file_{place}_{next(_loads)}")
+    module = ModuleType(f"{MODULE_PREFIX}{place}_{next(_loads)}")
     module.__file__ = str(path)
     module.__builtins__ = builtins  # type: ignore[attr-defined]
     sys.modules[module.__name__] = module

@@ -2,8 +2,8 @@
 
 import json
 import time
-import uuid
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from types import SimpleNamespace
 
 
@@ -44,12 +44,12 @@ def ds_format(day: str, input_format: str, output_format: str) -> str:
 
 FILTERS = {function.__name__: function for function in (ds, ds_nodash, ts, ts_nodash, ts_nodash_with_tz)}
 
-MACROS = SimpleNamespace(
-    datetime=datetime,
-    timedelta=timedelta,
-    time=time,
-    uuid=uuid,
-    json=json,
-    ds_add=ds_add,
-    ds_format=ds_format,
-)
+
+@cache
+def macros() -> SimpleNamespace:
+    """Return what templates know as `macros`."""
+    import uuid  # noqa: PLC0415 - it costs milliseconds that a DAG file need not pay
+
+    return SimpleNamespace(
+        datetime=datetime, timedelta=timedelta, time=time, uuid=uuid, json=json, ds_add=ds_add, ds_format=ds_format
+    )

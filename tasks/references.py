@@ -41,7 +41,7 @@ class XComArg(Linkable):
         if value is NotPushed:
             if not self.path:
                 return None
-            raise XComError(f"Task {self.operator.task_id!r} returned no value, so there is no {self} to use.")
+            raise XComError(f"Task {self.operator.task_id!r} returned no value, so there is no {self!r} to use.")
         for key in self.path:
             try:
                 value = value[key]
@@ -66,7 +66,7 @@ class XComArg(Linkable):
         return f"{{{{ ti.xcom_pull(task_ids={self.operator.task_id!r}, key={RETURN_VALUE!r}){items} }}}}"
 
     def __repr__(self) -> str:
-        return f"<XComArg {self.operator.task_id}{''.join(f'[{key!r}]' for key in self.path)}>"
+        return f"<result of {self.operator.task_id}{''.join(f'[{key!r}]' for key in self.path)}>"
 
 
 class DagParam:

@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from turnout.tasks.declaring import MODULE_PREFIX
 from turnout.tasks.references import DagParam, XComArg
 from turnout.tasks.weights import effective_weights
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 #: Changes when the meaning of the content changes, so that old versions are told apart.
 FORMAT = 1
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+#: What differs from process to process in a `repr`: memory addresses, and the module of the DAG file.
+_FLEETING = re.compile(rf" at 0x[0-9a-fA-F]+|\b{MODULE_PREFIX}\w+\.")
 
 
 def serialize(dag: "DAG") -> dict[str, Any]:
@@ -121,7 +123,7 @@ def _description(value: Any) -> str:
     if callable(value) and isinstance(name, str):
         return f"<{name}>"
     try:
-        return _ADDRESS.sub("", repr(value))
+        return _FLEETING.sub("", repr(value))
     except Exception:  # noqa: BLE001 - an author's __repr__ may be broken
         return f"<{type(value).__qualname__}>"
 

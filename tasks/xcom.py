@@ -63,10 +63,7 @@ def _complaint(value: Any) -> str:
 def _find_unstorable(value: Any, place: str, above: set[int]) -> str | None:
     """Say where in a value something is that JSON in PostgreSQL cannot hold."""
     if isinstance(value, dict | list | tuple):
-        if id(value) in above:
-            return f"{place} contains itself"
-        found = (_find_unstorable(item, where, above | {id(value)}) for where, item in _items(value, place))
-        return next(filter(None, found), None)
+        return _find_inside(value, place, above)
     if isinstance(value, str):
         return _unstorable_text(value, place)
     if isinstance(value, float) and not math.isfinite(value):
@@ -74,6 +71,15 @@ def _find_unstorable(value: Any, place: str, above: set[int]) -> str | None:
     if isinstance(value, int | float | None):
         return None
     return f"{place} is {type(value).__name__}, which JSON cannot hold"
+
+
+def _find_inside(value: Any, place: str, above: set[int]) -> str | None:
+    if id(value) in above:
+        return f"{place} contains itself"
+    if odd := [key for key in value if isinstance(value, dict) and not isinstance(key, str | int | float | None)]:
+        return f"{place} has the key {odd[0]!r}, which JSON cannot hold"
+    found = (_find_unstorable(item, where, above | {id(value)}) for where, item in _items(value, place))
+    return next(filter(None, found), None)
 
 
 def _items(value: Any, place: str) -> list[tuple[str, Any]]:
