@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from turnout.tasks.errors import CommandFailed, DagError
 from turnout.tasks.operator import BaseOperator, OperatorArgs
+from turnout.tasks.references import DagParam, XComArg
 from turnout.tasks.signals import TaskFailed, TaskSkipped
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class BashOperator(BaseOperator):
         self,
         *,
         task_id: str,
-        bash_command: str,
+        bash_command: str | XComArg,
         env: Mapping[str, str] | None = None,
         append_env: bool = False,
         output_encoding: str = "utf-8",
@@ -56,6 +57,8 @@ class BashOperator(BaseOperator):
         **kwargs: Unpack[OperatorArgs],
     ) -> None:
         super().__init__(task_id=task_id, **kwargs)
+        if not isinstance(bash_command, str | XComArg | DagParam):
+            raise DagError(f"bash_command must be a text, not {bash_command!r}.")
         self.bash_command = bash_command
         self.env = None if env is None else dict(env)
         self.append_env = append_env

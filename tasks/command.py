@@ -70,9 +70,9 @@ def run_command(command: Sequence[str], env: dict[str, str], cwd: str | None, en
                 raise
 
 
-def end_group(process: "subprocess.Popen[bytes]", grace_s: float = GRACE_S) -> None:
+def end_group(process: "subprocess.Popen[bytes]") -> None:
     """End all processes of the group that a process leads: ask, wait, then kill."""
-    deadline = time.monotonic() + grace_s
+    deadline = time.monotonic() + GRACE_S
     _signal_group(process, signal.SIGTERM)
     while (process.poll() is None or _signal_group(process, 0)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)

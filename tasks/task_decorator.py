@@ -43,6 +43,8 @@ class TaskFunction(Generic[P, R]):
         function: the function itself, for calling it as such.
     """
 
+    __name__: str
+
     def __init__(self, function: Callable[P, R], arguments: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -63,8 +65,7 @@ class TaskFunction(Generic[P, R]):
             )
         doc_md = self.function.__doc__ and inspect.cleandoc(self.function.__doc__)
         given = {"task_id": name, "doc_md": doc_md, **self._arguments}
-        if "task_id" not in self._arguments or given["task_id"] in dag.task_dict:
-            given["task_id"] = _free_id(str(given["task_id"]), dag.task_dict)
+        given["task_id"] = _free_id(given["task_id"], dag.task_dict)
         self._check_call(given["task_id"], dag.dag_id, args, kwargs)
         return PythonTask(python_callable=self.function, op_args=args, op_kwargs=kwargs, **given).output
 
@@ -73,12 +74,15 @@ class TaskFunction(Generic[P, R]):
         return TaskFunction(self.function, {**self._arguments, **_check_arguments(arguments)})
 
     def _check_call(self, task_id: str, dag_id: str, args: Any, kwargs: Any) -> None:
+        """Refuse a call that could not work when the task runs; context values need not be given."""
+        parameters = list(self._signature.parameters)
+        given = {*parameters[: len(args)], *kwargs}
+        from_context = {name: None for name in parameters if name in TEMPLATE_NAMES and name not in given}
         try:
-            self._signature.bind(*args, **kwargs)
+            self._signature.bind(*args, **from_context, **kwargs)
         except TypeError as error:
-            raise DagError(
-                f"DAG {dag_id!r}, task {task_id!r}: the call of {self.function.__name__}() is wrong: {error}."
-            ) from None
+            name = self.function.__name__
+            raise DagError(f"DAG {dag_id!r}, task {task_id!r}: the call of {name}() is wrong: {error}.") from None
 
     def _refuse_link(self, _other: object) -> NoReturn:
         name = self.function.__name__
@@ -114,7 +118,7 @@ def _check_arguments(arguments: TaskArgs | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return how the function may be called, given that context values need not be."""
+    """Return how the function may be called."""
     if not inspect.isfunction(function):
         raise DagError(f"@task needs a function, not {function!r}.")
     signature = inspect.signature(function)
@@ -124,19 +128,7 @@ def _check_signature(function: Callable[..., Any]) -> inspect.Signature:
                 f"The task function {function.__name__}() has a {type(parameter.default).__name__} as "
                 f"default of {name!r}, which all attempts in a process would share: use None."
             )
-    return signature.replace(parameters=_with_optional_context(signature))
-
-
-def _with_optional_context(signature: inspect.Signature) -> list[inspect.Parameter]:
-    parameters = signature.parameters.values()
-    known = [p.replace(default=None) if p.name in TEMPLATE_NAMES and p.default is p.empty else p for p in parameters]
-    # A context value may stand before an argument without default, which a signature cannot say: call those by name.
-    seen_default = False
-    for position, parameter in enumerate(known):
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is parameter.empty and seen_default:
-            known[position] = parameter.replace(kind=parameter.KEYWORD_ONLY)
-        seen_default = seen_default or parameter.default is not parameter.empty
-    return sorted(known, key=lambda parameter: parameter.kind)
+    return signature
 
 
 def _free_id(name: str, taken: Mapping[str, Any]) -> str:

@@ -112,7 +112,7 @@ def test_a_task_function_that_was_not_called_is_pointed_out() -> None:
     with pytest.raises(DagError, match=r"The task function produce is linked without being called: write produce\(\)"):
         produce >> a
     with pytest.raises(DagError, match=r"produce"):
-        a >> produce  # type: ignore[type-var]
+        a >> produce
     with pytest.raises(DagError, match=r"write produce\(\)"):
         [a] >> produce
 

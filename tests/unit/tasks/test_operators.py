@@ -82,7 +82,7 @@ def test_a_missing_argument_is_named() -> None:
         with pytest.raises(DagError, match="DAG 'missing': EmptyOperator needs task_id"):
             EmptyOperator()  # type: ignore[call-arg]
         with pytest.raises(DagError, match="EmptyOperator takes its arguments by name"):
-            EmptyOperator("shell")  # type: ignore[misc]
+            EmptyOperator("shell")  # type: ignore[call-arg]
 
 
 def test_a_refused_task_does_not_stay_in_its_dag() -> None:
@@ -140,6 +140,11 @@ def test_a_python_task_gets_the_context_values_that_it_names(run: Any) -> None:
 def test_what_is_no_function_cannot_be_called() -> None:
     with DAG("python"), pytest.raises(DagError, match="python_callable must be a function, not 3"):
         PythonOperator(task_id="x", python_callable=3)  # type: ignore[arg-type]
+
+
+def test_a_command_must_be_a_text() -> None:
+    with DAG("bash"), pytest.raises(DagError, match="bash_command must be a text, not \\['ls'\\]"):
+        BashOperator(task_id="x", bash_command=["ls"])  # type: ignore[arg-type]
 
 
 def test_skip_codes_must_be_numbers() -> None:

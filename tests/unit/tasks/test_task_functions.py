@@ -59,6 +59,9 @@ def test_context_values_need_not_be_given_even_when_they_stand_first(run: Any) -
         report(limit=3)
     done = run(context.get_task("report"))
     assert done.return_value == '["2013-01-01", 3, "report", "2013-01-01 00:00:00+00:00"]'
+    with DAG("positional") as positional:
+        report("today", 3)
+    assert run(positional.get_task("report")).return_value.startswith('["today", 3, "report"')
     undated = run(context.get_task("report"), logical_date=None)
     assert undated.return_value == '[null, 3, "report", "None"]'
 

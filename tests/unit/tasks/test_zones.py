@@ -7,15 +7,23 @@ from turnout.tasks.errors import DagError
 from turnout.tasks.zones import as_utc, zone_name, zone_of
 
 
-class Pytz(tzinfo):
+class Nameless(tzinfo):
+    """An hour before UTC by no rule that has a name."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        return None if moment is None else timedelta(hours=1)
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        return None if moment is None else timedelta(0)
+
+    def tzname(self, moment: datetime | None) -> str | None:  # noqa: ARG002
+        return None
+
+
+class Pytz(Nameless):
     """As pytz names its zones."""
 
     zone = "Europe/Paris"
-
-
-class Nameless(tzinfo):
-    def utcoffset(self, moment: datetime | None) -> timedelta | None:
-        return None if moment is None else timedelta(hours=1)
 
 
 @pytest.mark.parametrize(
