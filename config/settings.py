@@ -213,9 +213,21 @@ def _explain(error: ValidationError, environ: Mapping[str, str], toml_path: Path
 def _check_url(url: SecretStr | None, key: str, schemes: tuple[str, ...], rule: str) -> None:
     if url is None:
         return
-    scheme = urlsplit(url.get_secret_value()).scheme
+    scheme = _scheme(url.get_secret_value(), key)
     if scheme not in schemes:
         raise SettingsError(
             f"{variable_name([key])} has the scheme {scheme + '://' if scheme else '(none)'}; {rule}: "
             f"use {', '.join(s + '://' for s in schemes)}."
         )
+
+
+def _scheme(url: str, key: str) -> str:
+    """Return the scheme of a URL; what is wrong with it is not quoted, since it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise SettingsError(f"{variable_name([key])} is no URL: its host or port cannot be read.") from None
+    if parts.scheme and "://" not in url:
+        raise SettingsError(f"{variable_name([key])} is no URL: it needs :// after {parts.scheme}.")
+    return parts.scheme
