@@ -1,0 +1,77 @@
+"""Workers and schedulers as people read them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from turnout.metadata.listings.page import Page, first
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    """One term of a process."""
+
+    id: int
+    name: str
+    state: str  # alive, stopped, dead
+    hostname: str
+    pid: int
+    version: str
+    start_date: datetime
+    latest_heartbeat: datetime
+    end_date: datetime | None
+
+
+@dataclass(frozen=True)
+class WorkerRow(ProcessRow):
+    """A worker: what it serves, and its load."""
+
+    queues: list[str]
+    pools: list[str] | None  # None: all
+    slots: int | None
+    running: int
+    finished_per_s: float | None
+    load: float | None
+    memory_mb: int | None
+
+
+@dataclass(frozen=True)
+class SchedulerRow(ProcessRow):
+    """A scheduler, and what its last loop did."""
+
+    last_loop_when: datetime | None
+    last_loop: dict[str, Any] | None
+
+
+#: Whoever let its lease expire is dead, also in the moment before a scheduler says so.
+_PROCESS = """
+    p.id, p.name, p.hostname, p.pid, p.version,
+    CASE WHEN p.state = 'alive' AND p.lease_expires_at <= clock_timestamp() THEN 'dead' ELSE p.state END AS state,
+    p.started_at AS start_date, p.heartbeat_at AS latest_heartbeat, p.ended_at AS end_date
+"""
+_ORDER = "ORDER BY p.state <> 'alive', p.name, p.id DESC LIMIT :limit"
+
+_WORKERS = text(f"""
+    SELECT {_PROCESS}, COALESCE(p.queues, '{{}}') AS queues, p.pools, p.slots, p.finished_per_s, p.load, p.memory_mb,
+           (SELECT count(*) FROM task_instance t WHERE t.state = 'running' AND t.worker_id = p.id) AS running
+    FROM process p WHERE p.kind = 'worker' {_ORDER}
+""")  # noqa: S608  only constants of this module
+
+_SCHEDULERS = text(f"""
+    SELECT {_PROCESS}, p.last_loop_at AS last_loop_when, p.last_loop
+    FROM process p WHERE p.kind = 'scheduler' {_ORDER}
+""")  # noqa: S608  only constants of this module
+
+
+def list_workers(connection: Connection, limit: int) -> Page[WorkerRow]:
+    """List the workers, those alive first, then those that ended lately."""
+    rows = connection.execute(_WORKERS, {"limit": limit + 1})
+    return first((WorkerRow(**row) for row in rows.mappings()), limit)
+
+
+def list_schedulers(connection: Connection, limit: int) -> Page[SchedulerRow]:
+    """List the schedulers, those alive first, then those that ended lately."""
+    rows = connection.execute(_SCHEDULERS, {"limit": limit + 1})
+    return first((SchedulerRow(**row) for row in rows.mappings()), limit)

@@ -1,0 +1,51 @@
+"""Celery queues as people read them: what waits, what runs, and who could run it."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from turnout.metadata.messages import celery_queue
+
+
+@dataclass(frozen=True)
+class QueueRow:
+    """A Celery queue: one for every pool and queue name."""
+
+    celery_queue: str
+    pool: str
+    queue: str
+    waiting: int  # scheduled in the database, not yet published
+    queued: int  # published, not yet claimed
+    running: int
+    live_workers: int
+    live_slots: int
+    depth: int | None = None  # messages at the broker; None: the broker was not asked
+
+
+#: All queues that hold work or that a live worker serves. A worker that names no pools serves all of them.
+_QUEUES = text("""
+    WITH work AS (
+        SELECT pool, queue, count(*) FILTER (WHERE state = 'scheduled') AS waiting,
+               count(*) FILTER (WHERE state = 'queued') AS queued,
+               count(*) FILTER (WHERE state = 'running') AS running
+        FROM task_instance WHERE state IN ('queued', 'running') OR state = 'scheduled'
+        GROUP BY pool, queue
+    ), served AS (
+        SELECT n.name AS pool, q.queue, count(*) AS live_workers, COALESCE(sum(w.slots), 0) AS live_slots
+        FROM process w
+        CROSS JOIN LATERAL unnest(w.queues) AS q (queue)
+        JOIN pool n ON w.pools IS NULL OR n.name = ANY(w.pools)
+        WHERE w.kind = 'worker' AND w.state = 'alive' AND w.lease_expires_at > clock_timestamp()
+        GROUP BY n.name, q.queue
+    )
+    SELECT pool, queue, COALESCE(waiting, 0) AS waiting, COALESCE(queued, 0) AS queued, COALESCE(running, 0) AS running,
+           COALESCE(live_workers, 0) AS live_workers, COALESCE(live_slots, 0) AS live_slots
+    FROM work FULL JOIN served USING (pool, queue)
+    ORDER BY pool, queue
+""")
+
+
+def list_queues(connection: Connection) -> list[QueueRow]:
+    """List the Celery queues that hold work or that a live worker serves."""
+    rows = connection.execute(_QUEUES).mappings()
+    return [QueueRow(celery_queue=celery_queue(row["pool"], row["queue"]), **row) for row in rows]
