@@ -1,8 +1,39 @@
 """The `turnout` command."""
 
+import sys
+
+from turnout.cli.commands import LazyCommand, LazyGroup
+from turnout.config.errors import TurnoutError
+
+#: Name, where it lives, and what it is for, in the order of the help.
+COMMANDS = (
+    ("up", "turnout.cli.local.up:up", "Run everything on this machine, with embedded servers, until Ctrl-C."),
+    ("dags", "turnout.cli.dags:app", "List, show, pause, trigger, test and preview DAGs."),
+    ("runs", "turnout.cli.runs:app", "List, show and wait for DAG runs."),
+    ("tasks", "turnout.cli.tasks:app", "List and show task instances, their attempts and their logs."),
+    ("pools", "turnout.cli.pools:app", "List, set and delete pools."),
+    ("queues", "turnout.cli.queues:app", "List Celery queues: what waits, and who serves them."),
+    ("workers", "turnout.cli.workers:app", "List workers."),
+    ("schedulers", "turnout.cli.schedulers:app", "List schedulers."),
+    ("db", "turnout.cli.db:app", "Create, upgrade and check the metadata database."),
+    ("config", "turnout.cli.config:app", "Show and check the settings."),
+    ("version", "turnout.cli.version:version", "Print the version of Turnout."),
+)
+
+
+def root() -> LazyGroup:
+    """Build the command line."""
+    commands = [LazyCommand(name, target, summary) for name, target, summary in COMMANDS]
+    return LazyGroup("turnout", "Run data pipelines: DAGs in Python, several schedulers, Celery workers.", commands)
+
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: exit with 0 when it is done, 1 when it failed, 2 when it was called wrongly."""
+    try:
+        root().main(prog_name="turnout")
+    except TurnoutError as error:
+        print("Error:", " ".join(str(error).split()), file=sys.stderr)  # noqa: T201  the one place that says it
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+"""`turnout dags trigger`."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from turnout.cli.database import actor, in_database
+from turnout.cli.options import DagArgument, LogicalDateOption, Output, OutputOption
+from turnout.cli.output import plain, remark, show_record
+from turnout.cli.waiting import wait_for_run
+from turnout.metadata.triggers import Trigger, trigger
+
+
+def parse_conf(value: str) -> dict[str, Any]:
+    """Read the configuration of a run from the command line.
+
+    Raises:
+        typer.BadParameter: it is no JSON object.
+    """
+    try:
+        conf = json.loads(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"it is no JSON: {error}.") from None
+    if not isinstance(conf, dict):
+        raise typer.BadParameter(f'it must be a JSON object such as {{"day": 1}}, not {value}.')
+    return conf
+
+
+ConfOption = Annotated[
+    dict[str, Any] | None,
+    typer.Option("--conf", metavar="JSON", parser=parse_conf, help="JSON object that overrides params."),
+]
+
+
+def dag_trigger(
+    dag_id: DagArgument,
+    *,
+    run_id: Annotated[str | None, typer.Option("--run-id", help="Id of the run; by default made of its date.")] = None,
+    logical_date: LogicalDateOption = None,
+    conf: ConfOption = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, as `turnout runs wait` does.")] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Start a run of a DAG."""
+    wanted = Trigger(dag_id, run_id=run_id, logical_date=logical_date, conf=conf or {})
+    triggered = in_database(lambda connection: trigger(connection, wanted, actor=actor()))
+    if triggered.dag_is_paused:
+        remark(f"DAG {dag_id} is paused: the run waits until `turnout dags unpause {dag_id}`.")
+    if wait:
+        wait_for_run(dag_id, triggered.run.dag_run_id, timeout_s=None, output=output)
+    else:
+        show_record(plain(triggered.run), output)

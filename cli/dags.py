@@ -1,0 +1,89 @@
+"""`turnout dags`."""
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from turnout.cli.commands import command_group
+from turnout.cli.dag_test import dag_test
+from turnout.cli.dag_trigger import dag_trigger
+from turnout.cli.database import actor, in_database
+from turnout.cli.options import LIMIT, DagArgument, LimitOption, Output, OutputOption
+from turnout.cli.output import print_table, say, show_json, show_page, show_record
+from turnout.metadata.listings.dag_details import show_dag
+from turnout.metadata.listings.dags import list_dags
+from turnout.metadata.listings.import_errors import list_import_errors
+from turnout.metadata.listings.page import Page
+from turnout.metadata.listings.upcoming import list_upcoming
+from turnout.metadata.pausing import set_paused
+
+app = command_group()
+
+_COLUMNS = ("dag_id", "timetable_summary", "is_paused", "next_dagrun_run_after", "tags", "relative_fileloc")
+_TASK_COLUMNS = ("task_id", "operator_name", "downstream_task_ids", "pool", "queue", "priority_weight", "retries")
+_UPCOMING_COLUMNS = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
+
+
+@app.command("list")
+def list_(
+    *,
+    paused: Annotated[bool | None, typer.Option("--paused/--unpaused", help="Only those that are, or are not.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only those that bear the tag.")] = None,
+    limit: LimitOption = LIMIT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List DAGs by name."""
+    page = in_database(lambda connection: list_dags(connection, limit, is_paused=paused, tag=tag))
+    show_page(page, _COLUMNS, output, empty="No DAGs. Is `turnout dags import-errors` empty too?")
+
+
+@app.command()
+def show(dag_id: DagArgument, output: OutputOption = Output.TABLE) -> None:
+    """Show a DAG and its tasks."""
+    details = in_database(lambda connection: show_dag(connection, dag_id))
+    if output is Output.JSON:
+        show_json(dataclasses.asdict(details))
+        return
+    fields = {field.name: getattr(details, field.name) for field in dataclasses.fields(details)}
+    tasks, version = fields.pop("tasks"), fields.pop("latest_dag_version")
+    show_record({**fields, "version_number": version.version_number}, output)
+    say("")
+    print_table(_TASK_COLUMNS, ([getattr(task, column) for column in _TASK_COLUMNS] for task in tasks))
+
+
+@app.command()
+def pause(dag_id: DagArgument) -> None:
+    """Let no run or task of a DAG start until it is unpaused; what runs goes on."""
+    changed = in_database(lambda connection: set_paused(connection, dag_id, paused=True, actor=actor()))
+    say(f"DAG {dag_id} is paused." if changed else f"DAG {dag_id} was paused already.")
+
+
+@app.command()
+def unpause(dag_id: DagArgument) -> None:
+    """Let the runs of a DAG start."""
+    changed = in_database(lambda connection: set_paused(connection, dag_id, paused=False, actor=actor()))
+    say(f"DAG {dag_id} is unpaused." if changed else f"DAG {dag_id} was not paused.")
+
+
+@app.command("next-runs")
+def next_runs(
+    dag_id: DagArgument,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="How many runs.")] = 5,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Preview the next runs that the timetable of a DAG gives."""
+    runs = in_database(lambda connection: list_upcoming(connection, dag_id, count))
+    empty = f"The timetable of DAG {dag_id} gives no further runs."
+    show_page(Page(runs, is_cut=False), _UPCOMING_COLUMNS, output, empty=empty)
+
+
+@app.command("import-errors")
+def import_errors(limit: LimitOption = LIMIT, output: OutputOption = Output.TABLE) -> None:
+    """List the DAG files that could not be imported, and why."""
+    page = in_database(lambda connection: list_import_errors(connection, limit))
+    show_page(page, ("filename", "line", "stack_trace", "timestamp"), output, empty="No import errors.")
+
+
+app.command("trigger")(dag_trigger)
+app.command("test")(dag_test)

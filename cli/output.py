@@ -1,0 +1,137 @@
+"""How commands print: tables for people, JSON for programs, on standard output; remarks on standard error."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from turnout.cli.options import Output
+from turnout.metadata.listings.page import Page
+
+#: Wide enough that a table in a pipe or file has one line a row.
+PIPE_WIDTH = 10_000
+
+_COLOURS = {
+    "success": "green",
+    "alive": "green",
+    "running": "cyan",
+    "failed": "red",
+    "dead": "red",
+    "lost": "red",
+    "upstream_failed": "yellow",
+    "up_for_retry": "yellow",
+}
+
+
+def show_page(page: Page[Any], columns: Sequence[str], output: Output, *, empty: str) -> None:
+    """Print a page of a listing, and say so when there is more.
+
+    Args:
+        page: rows that are dataclasses.
+        columns: the fields that the table shows; JSON has them all.
+        output: table or JSON.
+        empty: what to say in place of an empty table.
+    """
+    if output is Output.JSON:
+        show_json([plain(row) for row in page.rows])
+    elif page.rows:
+        _print_table(page.rows, columns)
+    else:
+        remark(empty)
+    if page.is_cut:
+        remark(f"Only the first {len(page.rows)} are shown: ask for more with --limit.")
+
+
+def show_record(record: Mapping[str, Any], output: Output) -> None:
+    """Print one thing: a line for every field, or a JSON object."""
+    if output is Output.JSON:
+        show_json(record)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in record.items():
+        table.add_row(name, cell(value))
+    _print(table)
+
+
+def show_json(value: Any) -> None:
+    """Print JSON, indented."""
+    say(json.dumps(value, indent=2, default=_encode, ensure_ascii=False))
+
+
+def say(line: str) -> None:
+    """Print a line of the result."""
+    print(line, flush=True)  # noqa: T201  this module is how commands print
+
+
+def remark(line: str) -> None:
+    """Print a line that is not part of the result, on standard error."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201  this module is how commands print
+
+
+def plain(row: Any) -> dict[str, Any]:
+    """Return a row as JSON values by name."""
+    return dataclasses.asdict(row)
+
+
+def iso(moment: datetime) -> str:
+    """Write a moment in ISO 8601, UTC."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def cell(value: Any) -> Text:
+    """Write a value for a person."""
+    if value is None or value in ([], {}):
+        return Text("-", style="dim")
+    return Text(_words(value), style=_COLOURS.get(str(value), ""))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table that loses nothing on a narrow terminal: long values go on in the next line."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(cell, row))
+    _print(table)
+
+
+def _print_table(rows: Iterable[Any], columns: Sequence[str]) -> None:
+    print_table(columns, ([getattr(row, column) for column in columns] for row in rows))
+
+
+def _print(table: Table) -> None:
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        say(line.rstrip())
+
+
+def _words(value: Any) -> str:
+    match value:
+        case bool():
+            words = "yes" if value else "no"
+        case float():
+            words = f"{value:.2f}"
+        case datetime():
+            words = iso(value.replace(microsecond=0))
+        case list():
+            words = ", ".join(map(str, value))
+        case dict():
+            words = json.dumps(value, default=_encode, ensure_ascii=False)
+        case _:
+            words = str(value)
+    return words
+
+
+def _encode(value: Any) -> str:
+    return iso(value) if isinstance(value, datetime) else str(value)

@@ -1,0 +1,48 @@
+"""`turnout runs`."""
+
+from typing import Annotated
+
+import typer
+
+from turnout.cli.commands import command_group
+from turnout.cli.database import in_database
+from turnout.cli.options import LIMIT, DagArgument, LimitOption, Output, OutputOption, RunArgument
+from turnout.cli.output import plain, show_page, show_record
+from turnout.cli.waiting import wait_for_run
+from turnout.metadata.listings.runs import list_runs, show_run
+from turnout.metadata.states import RunState
+
+app = command_group()
+
+_COLUMNS = ("dag_id", "dag_run_id", "state", "run_type", "logical_date", "start_date", "end_date", "duration")
+
+
+@app.command("list")
+def list_(
+    dag_id: Annotated[str | None, typer.Argument(metavar="DAG_ID", help="Only runs of this DAG.")] = None,
+    *,
+    state: Annotated[RunState | None, typer.Option("--state", help="Only runs in this state.")] = None,
+    limit: LimitOption = LIMIT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List runs, the newest first."""
+    page = in_database(lambda connection: list_runs(connection, limit, dag_id=dag_id, state=state))
+    show_page(page, _COLUMNS, output, empty="No runs.")
+
+
+@app.command()
+def show(dag_id: DagArgument, run_id: RunArgument, output: OutputOption = Output.TABLE) -> None:
+    """Show a run."""
+    show_record(plain(in_database(lambda connection: show_run(connection, dag_id, run_id))), output)
+
+
+@app.command()
+def wait(
+    dag_id: DagArgument,
+    run_id: RunArgument,
+    *,
+    timeout: Annotated[float | None, typer.Option("--timeout", min=0, help="Seconds to wait at most.")] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Wait for the end of a run. Exits with 0 when it was successful, 1 when it failed, 3 when time was up."""
+    wait_for_run(dag_id, run_id, timeout_s=timeout, output=output)

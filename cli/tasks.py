@@ -1,0 +1,73 @@
+"""`turnout tasks`."""
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from turnout.cli.commands import command_group
+from turnout.cli.database import in_database
+from turnout.cli.options import (
+    LIMIT,
+    UNMAPPED,
+    DagArgument,
+    LimitOption,
+    MapIndexOption,
+    Output,
+    OutputOption,
+    RunArgument,
+    TaskArgument,
+)
+from turnout.cli.output import plain, print_table, say, show_json, show_page, show_record
+from turnout.cli.task_logs import task_logs
+from turnout.metadata.engine import Connection
+from turnout.metadata.listings.attempts import AttemptRow, list_attempts
+from turnout.metadata.listings.task_instances import TaskInstanceRow, list_task_instances, show_task_instance
+from turnout.metadata.states import TaskState
+
+app = command_group()
+
+_COLUMNS = ("task_id", "map_index", "state", "try_number", "start_date", "duration", "worker", "pool", "queue", "error")
+_ATTEMPT_COLUMNS = ("try_number", "queued_when", "start_date", "end_date", "worker", "outcome", "cause", "error")
+
+
+@app.command("list")
+def list_(
+    dag_id: DagArgument,
+    run_id: RunArgument,
+    *,
+    state: Annotated[TaskState | None, typer.Option("--state", help="Only those in this state.")] = None,
+    limit: LimitOption = LIMIT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the task instances of a run, in the order in which they ran."""
+    page = in_database(lambda connection: list_task_instances(connection, dag_id, run_id, limit, state=state))
+    show_page(page, _COLUMNS, output, empty="No task instances: they come into being when the run starts.")
+
+
+@app.command()
+def show(
+    dag_id: DagArgument,
+    run_id: RunArgument,
+    task_id: TaskArgument,
+    *,
+    map_index: MapIndexOption = UNMAPPED,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a task instance and its attempts: when, on which worker, how each ended and why."""
+
+    def read(connection: Connection) -> tuple[TaskInstanceRow, list[AttemptRow]]:
+        instance = show_task_instance(connection, dag_id, run_id, task_id, map_index)
+        return instance, list_attempts(connection, instance.id)
+
+    instance, attempts = in_database(read)
+    if output is Output.JSON:
+        show_json({**plain(instance), "attempts": [dataclasses.asdict(attempt) for attempt in attempts]})
+        return
+    show_record(plain(instance), output)
+    if attempts:
+        say("")
+        print_table(_ATTEMPT_COLUMNS, ([getattr(row, column) for column in _ATTEMPT_COLUMNS] for row in attempts))
+
+
+app.command("logs")(task_logs)

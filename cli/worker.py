@@ -1,0 +1,41 @@
+"""`turnout worker`."""
+
+from typing import Annotated
+
+import typer
+
+from turnout.config.logging import configure_logging
+from turnout.config.settings import load_settings
+
+
+def worker(
+    queues: Annotated[
+        str, typer.Option("-q", "--queues", help="Queue names to serve, separated by commas.")
+    ] = "default",
+    pools: Annotated[
+        str | None, typer.Option("-p", "--pools", help="Pools to serve; all, also those made later, when not given.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option("-c", "--concurrency", min=1, help="Attempts to run at the same time.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("-n", "--name", help="Name of this worker.")] = None,
+) -> None:
+    """Run tasks: a Celery worker."""
+    from turnout.executor.worker import WorkerOptions, default_name, run_worker  # noqa: PLC0415  Celery loads slowly
+
+    settings = load_settings()
+    options = WorkerOptions(
+        name=name or default_name(),
+        queues=_names(queues),
+        pools=None if pools is None else _names(pools),
+        concurrency=concurrency or settings.worker.concurrency,
+    )
+    configure_logging(settings.log, process="worker", worker=options.name)
+    raise typer.Exit(run_worker(settings, options))
+
+
+def _names(given: str) -> list[str]:
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names:
+        raise typer.BadParameter("give at least one name")
+    return list(dict.fromkeys(names))
