@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: How the modules of loaded DAG files are named; what follows is different in each load.
 MODULE_PREFIX = "turnout_dag_file_"
 
-_OUR_FOLDER = str(Path(__file__).parent)
+_OUR_FOLDER = f"{Path(__file__).parent}/"
 
 _open_dags: ContextVar[tuple["DAG", ...]] = ContextVar("open_dags", default=())
 _declarations: ContextVar["Declarations | None"] = ContextVar("declarations", default=None)

@@ -10,8 +10,6 @@ from turnout.tasks.errors import DagError
 if TYPE_CHECKING:
     from turnout.tasks.operator import BaseOperator
 
-    Linked = "Linkable | Sequence[Linkable]"
-
 L = TypeVar("L", bound="Linkable | Sequence[Linkable]")
 
 

@@ -93,7 +93,7 @@ def _complaint(error: BaseException) -> str:
             return str(error)
         case SystemExit():
             return f"The file calls sys.exit({error.code!r}) while it is loaded: a DAG file must only declare DAGs."
-        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] == "airflow":
+        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] in ("airflow", "turnout"):
             return f"{error}: import DAG, task and operators from turnout.tasks."
         case ModuleNotFoundError():
             return f"{error}: install it where DAG files are loaded, or put it into the DAGs folder."

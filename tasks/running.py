@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["success", "skipped", "failed"]
 
-_OUR_FOLDER = str(Path(__file__).parent)
+_OUR_FOLDER = f"{Path(__file__).parent}/"
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class _Renderer:
         return value
 
     def _render_text(self, text: str, field: str) -> str:
-        is_file = text.endswith(tuple(self._task.template_ext))
+        is_file = self._names_file(text)
         if not is_file and not any(mark in text for mark in _MARKS):
             return text
         if self._environment is None:
@@ -71,6 +71,10 @@ class _Renderer:
             return template.render(self._context)
         except Exception as error:  # noqa: BLE001 - a template calls the author's functions
             raise TemplateError(self._complaint(field, text, error)) from None
+
+    def _names_file(self, text: str) -> bool:
+        """Tell a file name from a command that happens to end in one: `bash /opt/report.sh` is no name."""
+        return text.endswith(tuple(self._task.template_ext)) and len(text.split()) == 1
 
     def _complaint(self, field: str, text: str, error: Exception) -> str:
         where = f"The template in {field} of task {self._task.task_id!r} (DAG {self._task.dag_id!r}) cannot be rendered"
@@ -100,7 +104,7 @@ def _reason(error: Exception, context: Mapping[str, Any]) -> str:
     if isinstance(error, TemplateNotFound):
         return (
             f"there is no file {error.name!r} beside the DAG file or in template_searchpath "
-            "(a command that only looks like a file name needs a space at its end)."
+            "(to run a script that is somewhere else, write `bash` before its path)."
         )
     if not isinstance(error, UndefinedError):
         return f"{type(error).__name__}: {error}."

@@ -45,6 +45,11 @@ def test_dags_come_in_order_of_declaration_however_they_were_made(load: Load) ->
             2,
             "No module named 'airflow': import DAG, task and operators from turnout.tasks.",
         ),
+        (
+            "from turnout.tasks.operators.bash import BashOperator\n",
+            2,
+            "No module named 'turnout.tasks.operators': import DAG, task and operators from turnout.tasks.",
+        ),
         ("from turnout.tasks import Dag\n", 2, "cannot import name 'Dag'"),
         ("DAG('a b')\n", 2, "dag_id 'a b' may hold only letters"),
         ("DAG('x', shedule='@daily')\n", 2, "DAG 'x': DAG has no argument 'shedule': did you mean 'schedule'?"),

@@ -1,3 +1,4 @@
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -81,6 +82,18 @@ def test_a_task_that_runs_too_long_is_interrupted_and_may_be_retried(run: Any) -
     done = run(operator(threading.Event().wait, execution_timeout=timedelta(milliseconds=50)))
     assert (done.outcome, done.retry, done.cause) == ("failed", True, "timeout")
     assert done.error == "Timed out: it ran longer than its execution_timeout of 0:00:00.050000."
+
+
+def test_after_a_limit_the_alarm_is_as_it_was_before(run: Any) -> None:
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+    try:
+        run(operator(lambda: 1, execution_timeout=timedelta(seconds=60)))
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+        signal.raise_signal(signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert rung == [1]
 
 
 def test_catching_exceptions_does_not_swallow_the_timeout(run: Any) -> None:

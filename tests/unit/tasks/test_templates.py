@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from turnout.tasks import DAG, PythonOperator, task
+from turnout.tasks import DAG, BashOperator, PythonOperator, task
 
 
 def echo(*values: Any) -> list[Any]:
@@ -134,3 +134,9 @@ def test_a_command_file_is_found_beside_the_dag_file_and_rendered(run: Any, load
     )
     assert run(dag.get_task("found")).return_value == '"file 2013-01-01"'
     assert "there is no file 'missing.sh' beside the DAG file" in run(dag.get_task("lost")).error
+
+
+def test_a_command_that_ends_in_a_file_name_is_no_file(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "report.sh").write_text("echo from afar")
+    operator = BashOperator(task_id="x", bash_command=f"bash {tmp_path}/report.sh", dag=DAG("afar"))
+    assert run(operator).return_value == '"from afar"'
