@@ -41,37 +41,33 @@ def _check_use(operator: OperatorMeta, args: tuple[Any, ...]) -> None:
 @cache
 def argument_names(operator: type) -> frozenset[str]:
     """Return the names of the arguments that an operator and its bases take."""
-    return frozenset(
-        name
-        for base in operator.__mro__
-        if "__init__" in vars(base) and base is not object
-        for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items()
-        if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    )
+    return frozenset(parameter.name for constructor in _constructors(operator) for parameter in _named(constructor))
+
+
+@cache
+def _required_names(operator: type) -> tuple[str, ...]:
+    own = [parameter.name for parameter in _named(_constructors(operator)[0]) if parameter.default is parameter.empty]
+    return tuple(dict.fromkeys(["task_id", *own]))
+
+
+def _constructors(operator: type) -> list[Any]:
+    """Return `__init__` of an operator and its bases; the signature of the class would be that of its metaclass."""
+    bases = [base for base in operator.__mro__ if base is not object]
+    return [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
+
+
+def _named(constructor: Any) -> list[inspect.Parameter]:
+    parameters = list(inspect.signature(constructor).parameters.values())[1:]
+    return [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
 
 
 def _with_defaults(operator: OperatorMeta, given: Mapping[str, Any], dag: "DAG | None") -> dict[str, Any]:
     names = argument_names(operator)
     defaults = {} if dag is None else {key: value for key, value in dag.default_args.items() if key in names}
     arguments = {**defaults, **given}
-    missing = [
-        name
-        for name, parameter in inspect.signature(_constructor(operator)).parameters.items()
-        if name != "self"
-        and parameter.default is parameter.empty
-        and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        and name not in arguments
-    ]
-    if "task_id" not in arguments:
-        missing.insert(0, "task_id")
-    if missing:
-        raise DagError(f"{operator.__name__} needs {' and '.join(dict.fromkeys(missing))}.")
+    if missing := [name for name in _required_names(operator) if name not in arguments]:
+        raise DagError(f"{operator.__name__} needs {' and '.join(missing)}.")
     return arguments
-
-
-def _constructor(operator: type) -> Any:
-    """Return `__init__` itself; the signature of the class would be that of its metaclass."""
-    return next(vars(base)["__init__"] for base in operator.__mro__ if "__init__" in vars(base))
 
 
 def _settle(task: "BaseOperator", dag: "DAG | None") -> None:
