@@ -80,7 +80,8 @@ def make_servers_folders(home: Path) -> Owner:
 
 def _check_private(folder: Path, owner: Owner) -> None:
     found = folder.lstat()
-    if folder.is_symlink() or found.st_uid != owner.uid or found.st_mode & 0o022:
+    # A symbolic link, as lstat sees it, is one that everybody may write.
+    if found.st_uid != owner.uid or found.st_mode & 0o022:
         raise ForeignFolderError(
             f"{folder} must be a folder that only user {owner.uid} may write, and it is not. "
             "Move it away, or choose another home with TURNOUT_HOME."

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from turnout.cli.local.machine import run_machine
 from turnout.config.settings import load_settings
 
 
@@ -15,7 +16,4 @@ def up(
 
     With TURNOUT_DATABASE_URL or TURNOUT_BROKER_URL set, no server of that kind is started.
     """
-    # SQLAlchemy takes a quarter of a second to import, which no other command should wait for.
-    from turnout.cli.local.machine import run_machine  # noqa: PLC0415
-
     run_machine(load_settings(), workers=workers, schedulers=schedulers)

@@ -191,6 +191,14 @@ def test_a_server_that_does_not_start_says_why_and_none_is_left(tmp_path: Path) 
     assert not [process for process in psutil.process_iter(["cwd"]) if str(tmp_path) in (process.info["cwd"] or "")]
 
 
+def test_a_server_that_never_answers_is_stopped_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnout.cli.local.server.READY_WITHIN_S", 0)
+    monkeypatch.setattr("turnout.cli.local.postgres.PostgresServer.is_ready", lambda _self: False)
+    with pytest.raises(ServerFailedError, match="PostgreSQL did not answer"), EmbeddedServers(tmp_path, durable=False):
+        pass
+    assert not [process for process in psutil.process_iter(["cwd"]) if str(tmp_path) in (process.info["cwd"] or "")]
+
+
 def test_a_home_with_a_long_path_and_a_space_works(tmp_path: Path) -> None:
     home = tmp_path / ("long " * 25)
     with EmbeddedServers(home, durable=False) as servers:
@@ -207,6 +215,16 @@ def test_a_folder_of_sockets_that_somebody_else_made_is_refused(tmp_path: Path) 
             pass
     finally:
         embedded_folder(home).unlink()
+
+
+def test_a_folder_of_sockets_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    home = tmp_path / ("long " * 25)
+    with EmbeddedServers(home, postgres=False, durable=False):
+        pass
+    embedded_folder(home).chmod(0o777)
+    with pytest.raises(ForeignFolderError, match="only user"), EmbeddedServers(home):
+        pass
+    embedded_folder(home).rmdir()
 
 
 def test_a_path_that_is_too_long_for_the_machine_is_one_clear_line(tmp_path: Path) -> None:
@@ -236,6 +254,7 @@ def test_a_server_that_dies_is_started_again_with_its_data(tmp_path: Path, event
         eventually(lambda: postgres.pid is None)
         tending.poll()
         assert remarks == [f"PostgreSQL ended unexpectedly, its log is {postgres.log}: starting it again in 1 s"]
+        tending.poll()
         assert postgres.pid is None
         now[0] = 1.0
         tending.poll()
