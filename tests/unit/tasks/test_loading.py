@@ -133,6 +133,9 @@ def test_a_file_may_import_from_its_folder_and_from_the_root(tmp_path: Path) -> 
     (dag,) = load_file(path, root=tmp_path)
     assert dag.dag_id == "allteam"
     assert sys.path[:2] == [str(tmp_path / "team"), str(tmp_path)]
+    before = list(sys.path)
+    load_file(path, root=tmp_path)
+    assert sys.path == before
 
 
 def test_what_the_file_defines_can_be_pickled(load: Load) -> None:
