@@ -104,6 +104,5 @@ def _conflict(connection: Connection, new: NewRun) -> ConflictError:
     if row.run_id == new.run_id:
         return ConflictError(f"DAG {new.dag_id} has a run {row.run_id} already ({row.state}): choose another run id.")
     return ConflictError(
-        f"DAG {new.dag_id} has a run for the logical date {new.logical_date} already: {row.run_id} ({row.state}). "
-        "Choose another logical date."
+        f"DAG {new.dag_id} has a run for that logical date already: {row.run_id} ({row.state}). Choose another date."
     )
