@@ -1,1 +1,1 @@
-"""Celery: the app, the publisher, the worker and the child that runs user code."""
+"""Celery: the app, the publisher, the worker, the child that runs user code, and the logs of attempts."""

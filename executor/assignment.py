@@ -1,0 +1,41 @@
+"""What travels between the worker's main process and a child: the work, and how it ended.
+
+Both must stay below PIPE_BUF (4096 bytes) as far as they can: then a write into the child's pipe is all or nothing, and
+losing the broker or a child never leaves half a message behind. What is large goes over the channel instead.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from turnout.tasks.context import RunFacts
+
+#: JSON above this size, in bytes, goes over the channel.
+INLINE_BYTES = 2048
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """All that a child needs to run one attempt."""
+
+    facts: RunFacts
+    dag_file: str
+    dags_folder: str
+    log_file: str
+    token: str  # proves to the channel which attempt is asking
+    channel: str  # path of the channel's socket
+    fetch_conf: bool  # the run's conf is large: ask the channel for it
+    import_timeout_s: float
+    xcom_max_bytes: int
+
+
+@dataclass(frozen=True)
+class ChildReport:
+    """How an attempt ended, as its child saw it."""
+
+    outcome: Literal["success", "skipped", "failed"]
+    retry: bool = True
+    error: str | None = None
+    cause: str | None = None
+    return_value: str | None = None
+    return_value_sent: bool = False  # it was large, and went over the channel
+    was_stopped: bool = False  # SIGTERM arrived meanwhile

@@ -1,0 +1,115 @@
+"""The channel: a Unix socket on which children ask the main process for what their attempt needs.
+
+Children have no database. Each request carries the token of an attempt, which its child got with its assignment, and an
+attempt is answered only about its own DAG run. The socket lives in a folder that only this user may enter.
+"""
+
+import selectors
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from turnout.executor.frames import FrameReader, write_frame
+from turnout.executor.roster import HeldAttempt, Roster
+from turnout.executor.service import Service
+from turnout.executor.stopping import Stopper
+from turnout.metadata import xcom
+from turnout.metadata.engine import Engine, transact
+from turnout.metadata.errors import MetadataError
+
+log = structlog.get_logger(__name__)
+
+#: A child that does not read its answer for so long is left alone, so that the others get theirs.
+_ANSWER_TIMEOUT_S = 5
+
+Answer = dict[str, Any]
+
+
+class Channel(Service):
+    """The main process's end of the channel."""
+
+    def __init__(self, engine: Engine, roster: Roster, stopper: Stopper) -> None:
+        super().__init__("channel")
+        self._engine = engine
+        self._roster = roster
+        self._stopper = stopper
+        self._folder = Path(tempfile.mkdtemp(prefix="turnout-worker-"))
+        self.path = str(self._folder / "channel.sock")
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self.path)
+        self._listener.listen(128)
+        self._selector = selectors.DefaultSelector()
+        self._waker, self._woken = socket.socketpair()
+        self._requests: dict[str, Callable[[HeldAttempt, Answer], Answer]] = {
+            "xcom": self._pull,
+            "conf": lambda attempt, _request: {"value": attempt.claimed.conf},
+            "return_value": self._keep_return_value,
+            "importing": self._note_import,
+            "imported": self._note_imported,
+        }
+
+    def run(self) -> None:
+        """Answer until stopped."""
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        while not self._stopping.is_set():
+            for key, _events in self._selector.select():
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif isinstance(key.data, FrameReader):
+                    self._receive(key.fileobj, key.data)  # type: ignore[arg-type]
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _wake(self) -> None:
+        self._waker.send(b"\0")
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        connection.settimeout(_ANSWER_TIMEOUT_S)
+        self._selector.register(connection, selectors.EVENT_READ, FrameReader())
+
+    def _receive(self, connection: socket.socket, reader: FrameReader) -> None:
+        try:
+            data = connection.recv(1 << 16)
+            for request in reader.feed(data):
+                write_frame(connection, self._answer(request))
+        except (OSError, ValueError):
+            data = b""
+        if not data:
+            self._selector.unregister(connection)
+            connection.close()
+
+    def _answer(self, request: Answer) -> Answer:
+        attempt = self._roster.with_token(str(request.get("token")))
+        handler = self._requests.get(str(request.get("ask")))
+        if attempt is None or handler is None:
+            return {"error": "This attempt is no longer run by this worker."}
+        return handler(attempt, request)
+
+    def _pull(self, attempt: HeldAttempt, request: Answer) -> Answer:
+        task_id, map_index, key = str(request["task_id"]), int(request["map_index"]), str(request["key"])
+        run = attempt.claimed.dag_run_id
+        try:
+            return {"value": transact(self._engine, lambda c: xcom.pull(c, run, task_id, map_index, key))}
+        except LookupError as error:
+            return {"missing": str(error.args[0])}
+        except MetadataError as error:
+            log.warning("xcom.not_read", attempt_id=str(attempt.claimed.attempt_id), error=str(error))
+            return {"error": f"The XCom cannot be read now: {error}"}
+
+    def _keep_return_value(self, attempt: HeldAttempt, request: Answer) -> Answer:
+        attempt.return_value = str(request["value"])
+        return {}
+
+    def _note_import(self, attempt: HeldAttempt, _request: Answer) -> Answer:
+        self._stopper.expect_import(attempt)
+        return {}
+
+    def _note_imported(self, attempt: HeldAttempt, _request: Answer) -> Answer:
+        self._stopper.expect_end(attempt)
+        return {}

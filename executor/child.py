@@ -1,0 +1,116 @@
+"""The child: runs the user code of one attempt at a time, in a process that knows nothing but its assignment."""
+
+import logging
+import signal
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from turnout.executor.assignment import INLINE_BYTES, Assignment, ChildReport
+from turnout.executor.capture import AttemptLog, captured
+from turnout.executor.dag_files import DagFiles, ImportTimeoutError
+from turnout.executor.channel_client import ChannelClient
+from turnout.tasks.errors import DagFileError
+from turnout.tasks.operator import BaseOperator
+from turnout.tasks.running import TaskResult, run_task
+
+#: Errors are for people and for one column of a table; the whole traceback is in the log.
+_ERROR_CHARS = 1000
+
+logger = logging.getLogger("turnout.task")
+_files = DagFiles()
+
+
+class AttemptStopped(SystemExit):  # noqa: N818  not a fault: what SIGTERM raises inside the task
+    """The attempt is to end now."""
+
+
+def run_attempt(assignment: Assignment) -> ChildReport:
+    """Run one attempt and report how it ended. Whatever the task does, and whatever the log's disk does, it reports."""
+    log = AttemptLog(Path(assignment.log_file))
+    stopped: list[int] = []
+    try:
+        with ChannelClient(assignment) as channel, captured(log), _stoppable(stopped):
+            report = _run(assignment, channel)
+    except AttemptStopped:
+        report = ChildReport("failed", error="The attempt was stopped.")
+    finally:
+        log.close()
+    if log.problem is not None:
+        logger.warning("attempt %s: %s", assignment.facts.attempt_id, log.problem)
+    return replace(report, was_stopped=bool(stopped))
+
+
+def _run(assignment: Assignment, channel: ChannelClient) -> ChildReport:
+    try:
+        task = _find_task(assignment, channel)
+        if assignment.fetch_conf:
+            assignment = replace(assignment, facts=replace(assignment.facts, conf=channel.fetch_conf()))
+    except DagFileError as error:
+        logger.error("%s", error)  # noqa: TRY400  the message is made for people, the traceback would be ours
+        return ChildReport("failed", error=str(error)[:_ERROR_CHARS])
+    except ImportTimeoutError:
+        error_text = (
+            f"Importing {assignment.dag_file} took longer than {assignment.import_timeout_s:g} s on the worker "
+            "(setting worker.import_timeout_s)."
+        )
+        logger.error("%s", error_text)  # noqa: TRY400  the same
+        return ChildReport("failed", error=error_text, cause="import_timeout")
+    except OSError as error:
+        logger.error("%s", traceback.format_exc())  # noqa: TRY400  goes into the log as one entry
+        return ChildReport("failed", error=f"The worker's main process did not answer: {error}")
+    return _report(run_task(task, assignment.facts, channel, assignment.xcom_max_bytes), channel)
+
+
+def _find_task(assignment: Assignment, channel: ChannelClient) -> BaseOperator:
+    facts, path = assignment.facts, Path(assignment.dag_file)
+    dags = _files.load(path, Path(assignment.dags_folder), assignment.import_timeout_s, channel.note)
+    dag = next((dag for dag in dags if dag.dag_id == facts.dag_id), None)
+    if dag is None:
+        raise DagFileError(
+            f"DAG {facts.dag_id} is not declared by {path} on this worker: bring its DAG files up to date."
+        )
+    task = next((task for task in dag.tasks if task.task_id == facts.task_id), None)
+    if task is None:
+        raise DagFileError(f"Task {facts.task_id} is not in DAG {facts.dag_id} in {path} on this worker any more.")
+    return task
+
+
+def _report(result: TaskResult, channel: ChannelClient) -> ChildReport:
+    if result.traceback is not None:
+        logger.error("%s", result.traceback)
+    elif result.error is not None:
+        logger.log(logging.INFO if result.outcome == "skipped" else logging.ERROR, "%s", result.error)
+    report = ChildReport(
+        result.outcome,
+        retry=result.retry,
+        error=None if result.error is None else result.error[:_ERROR_CHARS],
+        cause=result.cause,
+        return_value=result.return_value,
+    )
+    if result.return_value is None or len(result.return_value) <= INLINE_BYTES:
+        return report
+    try:
+        channel.send_return_value(result.return_value)
+    except (OSError, EOFError) as error:
+        return ChildReport("failed", error=f"The return value could not be handed to the worker: {error}")
+    return replace(report, return_value=None, return_value_sent=True)
+
+
+@contextmanager
+def _stoppable(stopped: list[int]) -> Iterator[None]:
+    """Raise `AttemptStopped` in the attempt when the main process asks for its end by SIGTERM."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.append(number)
+        raise AttemptStopped(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        with suppress(AttemptStopped):
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,65 @@
+"""Celery's consumer, for a worker whose work does not hang on the broker.
+
+Once claimed, an attempt is protected by its lease in the database. Losing the broker therefore changes nothing for what
+this worker holds: it goes on running, its results are read, and requests that have arrived are still claimed. Celery's own
+consumer would forget jobs that no child has accepted yet, and would stop looking at its pool until the broker is back.
+"""
+
+import time
+from typing import Any
+
+import structlog
+from celery.worker.consumer import Consumer
+from celery.worker.state import maybe_shutdown
+from kombu import Connection
+
+from turnout.executor.outage import Outage
+
+log = structlog.get_logger(__name__)
+
+
+class AttemptConsumer(Consumer):  # type: ignore[misc]  # celery has no types
+    """A consumer that keeps the event loop turning while it has no broker."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._outage = Outage("broker")
+        super().__init__(*args, **kwargs)
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """Let go of a broken connection."""
+        self._outage.note(exc)
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.collect(socket_timeout=1)
+
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        """Take note that the broker cannot be reached."""
+        self._outage.note(exc)
+
+    def on_close(self) -> None:
+        """Keep everything: requests that have arrived, claimed attempts, and jobs on their way to a child."""
+
+    def ensure_connected(self, conn: Connection) -> Connection:
+        """Connect, however long it takes."""
+        while True:
+            try:
+                conn.connect()
+                # Redis connects lazily: only a command tells whether the server answers.
+                conn.default_channel  # noqa: B018
+            except (*conn.recoverable_connection_errors, *conn.recoverable_channel_errors) as error:
+                conn.collect(socket_timeout=1)
+                self._turn_for(self._outage.note(error))
+            else:
+                self._outage.over()
+                self.first_connection_attempt = False
+                return conn
+
+    def _turn_for(self, seconds: float) -> None:
+        """Run the event loop for a while: children report, jobs start, and other threads' calls are made."""
+        self.controller.pool.register_with_event_loop(self.hub)
+        end = time.monotonic() + seconds
+        # The timer bounds the loop's own wait; without it, it would sleep up to a second too long.
+        self.hub.call_later(seconds, lambda: None)
+        while time.monotonic() < end:
+            maybe_shutdown()
+            self.hub.run_once()

@@ -1,0 +1,50 @@
+"""Messages on a stream socket: the length of a JSON text, then the text."""
+
+import json
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+_LENGTH = struct.Struct(">I")
+_CHUNK = 1 << 16
+
+Message = dict[str, Any]
+
+
+def write_frame(connection: socket.socket, message: Message) -> None:
+    """Send one message."""
+    body = json.dumps(message).encode()
+    connection.sendall(_LENGTH.pack(len(body)) + body)
+
+
+def read_frame(connection: socket.socket) -> Message:
+    """Wait for one message.
+
+    Raises:
+        EOFError: the other end is gone.
+    """
+    reader = FrameReader()
+    while data := connection.recv(_CHUNK):
+        for message in reader.feed(data):
+            return message
+    raise EOFError
+
+
+class FrameReader:
+    """Puts messages together from the pieces in which they arrive."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Add a piece and yield the messages that are complete."""
+        self._buffer += data
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            end = _LENGTH.size + length
+            if len(self._buffer) < end:
+                return
+            body = bytes(self._buffer[_LENGTH.size : end])
+            del self._buffer[:end]
+            yield json.loads(body)

@@ -1,0 +1,194 @@
+"""The hand-off: from Celery's consumer to the claim thread, from there to the pool, and from the pool to the outcomes.
+
+All of its methods but `from_thread` run in the thread of Celery's event loop. Celery's own execution and tracing of tasks
+is not used: `receive` takes the place of the worker's `_process_task`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import structlog
+from celery.worker.state import task_ready
+from kombu.asynchronous import Hub
+
+from turnout.executor import ending
+from turnout.executor.assignment import ChildReport
+from turnout.executor.child import run_attempt
+from turnout.executor.claims import Request, key_of
+from turnout.executor.ending import Ending
+from turnout.executor.events import send_outcome
+from turnout.executor.pool import ChildEnd
+from turnout.executor.roster import HeldAttempt, Roster
+from turnout.executor.service import fatal_errors
+from turnout.executor.stopping import Stopper
+from turnout.executor.verdict import judge
+from turnout.metadata.attempts import FinishedAttempt
+
+log = structlog.get_logger(__name__)
+
+
+class Claimer(Protocol):
+    """What the hand-off needs of the claim thread."""
+
+    def put(self, requests: Sequence[Request]) -> None:
+        """Claim these soon."""
+
+    def return_from_now_on(self) -> None:
+        """Give back whatever is not claimed yet, and all that still arrives."""
+
+
+class HandOff:
+    """Passes requests on, never more at a time than there are slots.
+
+    Args:
+        slots: attempts that may run at the same time.
+        roster: the attempts held.
+        stopper: told when attempts start.
+        max_infra_retries: attempts that may be lost before a task fails.
+        put_outcome: takes the outcome of an attempt.
+        on_idle: called when the hand-off is draining and nothing is left.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        roster: Roster,
+        stopper: Stopper,
+        max_infra_retries: int,
+        put_outcome: Callable[[HeldAttempt, FinishedAttempt], None],
+        on_idle: Callable[[], None],
+    ) -> None:
+        self._free = slots
+        self._roster = roster
+        self._stopper = stopper
+        self._max_infra_retries = max_infra_retries
+        self._put_outcome = put_outcome
+        self._on_idle = on_idle
+        self._waiting: deque[Request] = deque()
+        self._in_claim = 0
+        self._is_draining = False
+        self._claimer: Claimer | None = None
+        self._hub: Hub | None = None
+        self._pool: Any = None
+        self.duplicates_dropped = 0
+
+    def connect(self, hub: Hub, pool: Any, claimer: Claimer) -> None:
+        """Connect to the event loop, the pool and the claim thread."""
+        self._hub, self._pool, self._claimer = hub, pool, claimer
+
+    def from_thread(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Make a call in the thread of the event loop, which wakes up for it."""
+        if self._hub is not None:
+            self._hub.call_soon(call, *arguments)
+
+    def receive(self, request: Request) -> None:
+        """Take a request that has arrived from the broker."""
+        try:
+            key_of(request)
+        except (KeyError, ValueError, TypeError):
+            log.error("message.unreadable", task_id=request.id)
+            self._drop(request)
+            return
+        self._waiting.append(request)
+        self._admit()
+
+    def take_claimed(self, dropped: Sequence[Request], held: Sequence[HeldAttempt]) -> None:
+        """Take the result of a claim: acknowledge all of it, drop what is not ours, start what is."""
+        self._in_claim -= len(dropped) + len(held)
+        for request in dropped:
+            self.duplicates_dropped += 1
+            log.info("attempt.duplicate_dropped", attempt_id=request.id, count=self.duplicates_dropped)
+            self._drop(request)
+            self._free += 1
+        for attempt in held:
+            attempt.request.acknowledge()
+            self._start(attempt)
+        self._admit()
+
+    def take_returned(self, requests: Sequence[Request]) -> None:
+        """Take note that requests went back to `scheduled` unstarted: their messages are stale now."""
+        self._in_claim -= len(requests)
+        self._free += len(requests)
+        for request in requests:
+            self._drop(request)
+        log.info("attempt.returned", count=len(requests))
+        self._admit()
+
+    def take_finished(self, finished: Sequence[tuple[HeldAttempt, FinishedAttempt]]) -> None:
+        """Take note that outcomes are committed."""
+        for attempt, outcome in finished:
+            send_outcome(attempt, outcome)
+        self._end_drain()
+
+    def drain(self) -> None:
+        """Start nothing more: return what has not started, and call `on_idle` when all that runs has finished."""
+        self._is_draining = True
+        if self._claimer is not None:
+            self._claimer.return_from_now_on()
+        self._admit()
+
+    def _admit(self) -> None:
+        batch = []
+        while self._waiting and (self._free or self._is_draining):
+            batch.append(self._waiting.popleft())
+            self._free -= 1
+        if batch and self._claimer is not None:
+            self._in_claim += len(batch)
+            self._claimer.put(batch)
+        self._end_drain()
+
+    def _end_drain(self) -> None:
+        if self._is_draining and not self._waiting and not self._in_claim and not len(self._roster):
+            self._on_idle()
+
+    def _drop(self, request: Request) -> None:
+        request.acknowledge()
+        task_ready(request)
+        request.send_event("task-rejected")
+
+    def _start(self, attempt: HeldAttempt) -> None:
+        self._pool.apply_async(
+            run_attempt,
+            args=(attempt.assignment,),
+            accept_callback=lambda pid, accepted_at: self._on_accepted(attempt, pid, accepted_at),
+            callback=lambda report: self._on_report(attempt, report),
+            error_callback=lambda error: self._on_lost(attempt, error),
+            correlation_id=attempt.request.id,
+        )
+
+    # The pool logs what its callbacks raise and goes on, which would leave an attempt unfinished for good.
+
+    def _on_accepted(self, attempt: HeldAttempt, pid: int, accepted_at: float) -> None:
+        with fatal_errors("hand-off"):
+            attempt.pid = pid
+            attempt.started_at = accepted_at
+            attempt.request.on_accepted(pid, accepted_at)
+            self._stopper.expect_end(attempt)
+            self._stopper.remind(attempt)
+
+    def _on_report(self, attempt: HeldAttempt, report: ChildReport) -> None:
+        with fatal_errors("hand-off"):
+            found = ending.of_report(report, attempt.stopped_for)
+            if report.return_value_sent:
+                found = replace(found, return_value=attempt.return_value)
+            self._end(attempt, found)
+
+    def _on_lost(self, attempt: HeldAttempt, error: Any) -> None:
+        with fatal_errors("hand-off"):
+            if isinstance(error, ChildEnd):
+                self._end(attempt, ending.of_child_end(error, attempt.stopped_for))
+            else:
+                log.error("attempt.child_fault", attempt_id=attempt.request.id, error=str(error))
+                self._end(attempt, ending.of_fault(str(getattr(error, "exception", error))))
+
+    def _end(self, attempt: HeldAttempt, found: Ending) -> None:
+        attempt.has_ended = True
+        self._free += 1
+        task_ready(attempt.request, successful=found.kind == "success")
+        if attempt.is_disowned:
+            self._roster.remove(attempt)
+        else:
+            self._put_outcome(attempt, judge(attempt.claimed, attempt.task, found, self._max_infra_retries))
+        self._admit()

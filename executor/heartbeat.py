@@ -1,0 +1,167 @@
+"""The heartbeat: keeps the worker's lease, reports its load, and compares what it holds with what the database says."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from turnout.executor import ending
+from turnout.executor.load import LoadMeter
+from turnout.executor.outage import Outage
+from turnout.executor.roster import HeldAttempt, Roster
+from turnout.executor.service import Service
+from turnout.executor.stopping import Stopper
+from turnout.executor.term import Term
+from turnout.metadata import attempts, processes, wakeups
+from turnout.metadata.attempts import AttemptKey, FinishedAttempt
+from turnout.metadata.engine import Connection, Engine, transact
+from turnout.metadata.errors import MetadataError
+from turnout.metadata.pools import pool_names
+from turnout.metadata.processes import Registration, WorkerLoad
+from turnout.metadata.states import Cause, Outcome, TaskState
+
+log = structlog.get_logger(__name__)
+
+#: Time between two beats of a worker that has work: how soon a cancelled attempt is noticed.
+_BUSY_INTERVAL_S = 1.0
+#: An idle worker renews its lease so many times before it would expire.
+_BEATS_PER_LEASE = 5
+
+
+@dataclass(frozen=True)
+class Beat:
+    """What one beat found in the database."""
+
+    is_alive: bool
+    running: set[AttemptKey]
+    pools: Sequence[str]
+
+
+class Heartbeat(Service):
+    """The thread of the lease.
+
+    Args:
+        registration: what the worker says of itself.
+        engine: the metadata database.
+        term: told the id of each new term.
+        roster: the attempts held.
+        stopper: ends attempts that are no longer ours.
+        on_pools: told, from this thread, the names of all pools at each beat.
+    """
+
+    def __init__(
+        self,
+        registration: Registration,
+        engine: Engine,
+        term: Term,
+        roster: Roster,
+        stopper: Stopper,
+        on_pools: Callable[[Sequence[str]], None],
+    ) -> None:
+        super().__init__("heartbeat")
+        self._registration = registration
+        self._engine = engine
+        self._term = term
+        self._roster = roster
+        self._stopper = stopper
+        self._on_pools = on_pools
+        self._meter = LoadMeter(roster)
+        self._strays: set[AttemptKey] = set()
+        self._outage = Outage("database")
+        self._is_registered = False
+
+    def run(self) -> None:
+        """Beat until stopped."""
+        while not self._stopping.is_set():
+            try:
+                self.run_once()
+            except MetadataError as error:
+                pause_s = min(self._outage.note(error), self._interval_s)
+            else:
+                self._outage.over()
+                pause_s = self._interval_s
+            self._stopping.wait(pause_s)
+
+    def run_once(self) -> None:
+        """Register, or renew the lease and reconcile.
+
+        Raises:
+            MetadataError: the database is away.
+        """
+        if not self._is_registered:
+            self._register()
+            return
+        held = self._roster.running()
+        load = self._meter.measure()
+        beat = transact(self._engine, lambda c: self._beat(c, load))
+        if not beat.is_alive:
+            self._lose_term(held)
+            return
+        self._on_pools(beat.pools)
+        self._give_up_lost(held, beat.running)
+        self._finish_strays(beat.running)
+
+    def end_term(self) -> None:
+        """End the term of one's own free will; a database that is away will see it expire instead."""
+        if self._is_registered:
+            try:
+                transact(self._engine, lambda c: processes.end(c, self._term.worker_id))
+            except MetadataError as error:
+                log.warning("worker.lease_not_ended", error=str(error))
+
+    @property
+    def _interval_s(self) -> float:
+        idle_s = self._registration.lease_s / _BEATS_PER_LEASE
+        return min(_BUSY_INTERVAL_S, idle_s) if len(self._roster) else idle_s
+
+    def _register(self) -> None:
+        worker_id = transact(self._engine, lambda c: _register(c, self._registration))
+        self._is_registered = True
+        self._term.begin(worker_id)
+        log.info("worker.registered", worker_id=worker_id, name=self._registration.name)
+
+    def _beat(self, connection: Connection, load: WorkerLoad) -> Beat:
+        worker_id = self._term.worker_id
+        if not processes.renew(connection, worker_id, self._registration.lease_s, load):
+            return Beat(is_alive=False, running=set(), pools=())
+        return Beat(is_alive=True, running=attempts.running_on(connection, worker_id), pools=pool_names(connection))
+
+    def _lose_term(self, held: Sequence[HeldAttempt]) -> None:
+        """Stop everything of a term that is over: others have been given its attempts. Then begin anew."""
+        log.warning("worker.lease_lost", worker_id=self._term.worker_id, running=len(held))
+        for attempt in held:
+            self._disown(attempt)
+        self._strays = set()
+        self._register()
+
+    def _give_up_lost(self, held: Sequence[HeldAttempt], running: set[AttemptKey]) -> None:
+        """Stop attempts that were ours before the database was read, and are not any more."""
+        for attempt in held:
+            if attempt.key not in running and not attempt.has_ended and not attempt.is_disowned:
+                log.warning("attempt.disowned", attempt_id=str(attempt.claimed.attempt_id))
+                self._disown(attempt)
+
+    def _disown(self, attempt: HeldAttempt) -> None:
+        attempt.is_disowned = True
+        self._stopper.stop_attempt(attempt, Cause.WORKER_STOPPED)
+
+    def _finish_strays(self, running: set[AttemptKey]) -> None:
+        """End attempts that only the database believes to run here, at two beats in a row: an ambiguous commit."""
+        unknown = {key for key in running if not self._roster.knows(key)}
+        confirmed, self._strays = unknown & self._strays, unknown
+        if confirmed:
+            log.warning("attempt.stray", attempt_ids=[str(key.attempt_id) for key in confirmed])
+            transact(self._engine, lambda c: _lose(c, confirmed))
+
+
+def _register(connection: Connection, registration: Registration) -> int:
+    worker_id = processes.register(connection, registration)
+    wakeups.notify_schedulers(connection)
+    return worker_id
+
+
+def _lose(connection: Connection, keys: set[AttemptKey]) -> None:
+    found = ending.of_confusion()
+    lost = [FinishedAttempt(key, TaskState.SCHEDULED, Outcome.LOST, found.cause, found.error) for key in keys]
+    attempts.finish_if_running(connection, lost)
+    wakeups.notify_schedulers(connection)

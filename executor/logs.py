@@ -1,0 +1,74 @@
+"""The logs of attempts: one file of JSON lines each, where it lives and how it is read."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+from uuid import UUID
+
+#: Every line that Turnout writes begins so; see `read_log`.
+LINE_START = '{"ts": "'
+#: The longest name of a file that common file systems allow, in bytes.
+_NAME_BYTES = 255
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One entry of an attempt's log; `ts` (ISO 8601, UTC) is None for output that nobody could stamp."""
+
+    ts: str | None
+    level: str
+    logger: str
+    msg: str
+    stream: str  # stdout, stderr or logging
+
+
+def log_path(
+    folder: Path, dag_id: str, run_id: str, task_id: str, map_index: int, try_number: int, attempt_id: UUID
+) -> Path:
+    """Name the log file of an attempt below the folder of logs."""
+    parts = (_safe(dag_id), _safe(run_id), _safe(task_id), str(map_index), f"{try_number}-{attempt_id}.jsonl")
+    return folder.joinpath(*parts)
+
+
+def read_log(path: Path) -> Iterator[LogEntry]:
+    """Read the log of an attempt, also while it is being written.
+
+    A task's own subprocesses write into the same file as they are: such lines are not JSON of ours, and are read as
+    plain output.
+
+    Raises:
+        FileNotFoundError: the attempt has not started, or its log was deleted.
+    """
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for line in lines:
+            yield from _parse(line.rstrip("\n"))
+
+
+def _parse(line: str) -> Iterator[LogEntry]:
+    raw, start, rest = line.partition(LINE_START)
+    if start:
+        try:
+            fields = json.loads(start + rest)
+            entry = LogEntry(fields["ts"], fields["level"], fields["logger"], fields["msg"], fields["stream"])
+        except (ValueError, KeyError):
+            raw = line
+        else:
+            if raw:
+                yield _unstamped(raw)
+            yield entry
+            return
+    yield _unstamped(raw)
+
+
+def _unstamped(text: str) -> LogEntry:
+    return LogEntry(None, "info", "", text, "stdout")
+
+
+def _safe(name: str) -> str:
+    """Make a name that stays below its folder; ordinary run ids (`scheduled__2013-01-01T00:00:00+00:00`) stay as is."""
+    quoted = quote(name, safe="+:@=,~ ")
+    if quoted.startswith("."):
+        quoted = "%2E" + quoted[1:]
+    return quoted[:_NAME_BYTES]

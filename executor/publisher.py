@@ -1,0 +1,151 @@
+"""The scheduler's side of the broker: publish batches of messages, and look how deep queues are."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from kombu import Connection, Producer
+from kombu.exceptions import KombuError
+
+from turnout.config.settings import Settings
+from turnout.executor.app import ATTEMPT_TASK, SOCKET_TIMEOUT_S, declared_queue, make_app
+from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError
+
+T = TypeVar("T")
+
+#: The task takes no arguments: the ids are in the headers, and everything else is in the database.
+_BODY = json.dumps([[], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}])
+_ORIGIN = f"{os.getpid()}@{socket.gethostname()}"
+#: Messages of one pipeline to Redis; kombu flushes in between.
+_PIPELINE = 1000
+
+
+class CeleryBroker:
+    """The broker behind `turnout.metadata.messages.Broker`. Threads may share it.
+
+    A batch that fails is safe to publish again: what did arrive the first time is dropped as a duplicate.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._app = make_app(settings)
+        self._url: str = self._app.conf.broker_url
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._producer: Producer | None = None
+
+    def publish(self, messages: Sequence[AttemptMessage]) -> None:
+        """Publish a batch, in one pipeline where the broker has one.
+
+        Raises:
+            BrokerUnavailableError: any of it may not have arrived.
+        """
+        if messages:
+            self._call(lambda producer: self._publish(producer, messages))
+
+    def depths(self, queues: Iterable[str]) -> dict[str, int]:
+        """Count the messages that wait in each Celery queue.
+
+        Delivered but unacknowledged ones are not counted: a live worker acknowledges as soon as it has claimed, within
+        milliseconds, so what stays unacknowledged is held by a worker that is dead or has no database. For the
+        question asked here, "is this message lost?", the answer is yes, and publishing a new attempt is always safe.
+
+        Raises:
+            BrokerUnavailableError: the broker cannot be asked.
+        """
+        return self._call(lambda producer: {queue: self._depth(producer.connection, queue) for queue in queues})
+
+    def close(self) -> None:
+        """Give up the connection."""
+        with self._lock:
+            self._disconnect()
+
+    def _publish(self, producer: Producer, messages: Sequence[AttemptMessage]) -> None:
+        with producer.batch(max_size=_PIPELINE):
+            for message in messages:
+                producer.publish(
+                    _BODY,
+                    routing_key=message.celery_queue,
+                    declare=[declared_queue(self._url, message.celery_queue)] if self._must_declare else None,
+                    content_type="application/json",
+                    content_encoding="utf-8",
+                    headers=_headers(message),
+                    correlation_id=str(message.attempt_id),
+                    timeout=SOCKET_TIMEOUT_S,
+                    confirm_timeout=SOCKET_TIMEOUT_S,
+                )
+
+    @property
+    def _must_declare(self) -> bool:
+        """AMQP drops a message to a queue that is not there; in Redis the queue is a list that comes into being."""
+        return self._url.startswith("amqp")
+
+    def _depth(self, connection: Connection, queue: str) -> int:
+        with connection.channel() as channel:
+            try:
+                return int(channel.queue_declare(queue, passive=True).message_count)
+            except connection.channel_errors:  # there is no such queue (yet)
+                return 0
+
+    def _call(self, work: Callable[[Producer], T]) -> T:
+        with self._lock:
+            stale = self._producer is not None
+            try:
+                return self._try(work)
+            except BrokerUnavailableError:
+                if not stale:
+                    raise
+                return self._try(
+                    work
+                )  # the connection that was kept had died; a fresh one tells whether the broker has
+
+    def _try(self, work: Callable[[Producer], T]) -> T:
+        try:
+            return work(self._producer or self._connect())
+        except (KombuError, OSError, *self._transport_errors()) as error:
+            self._disconnect()
+            reason = " ".join(str(error.__cause__ or error).split())
+            raise BrokerUnavailableError(
+                f"Cannot use the message broker at {self._app.connection_for_write().as_uri()}: {reason}. "
+                "Check that it is running there and that TURNOUT_BROKER_URL is right."
+            ) from error
+
+    def _transport_errors(self) -> tuple[type[Exception], ...]:
+        transport: Any = self._app.connection_for_write().transport
+        return (*transport.connection_errors, *transport.channel_errors)
+
+    def _connect(self) -> Producer:
+        self._connection = self._app.connection_for_write()
+        self._connection.connect()
+        self._producer = Producer(self._connection.default_channel)
+        return self._producer
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._producer = self._connection, None, None
+        if connection is not None:
+            connection.collect(socket_timeout=SOCKET_TIMEOUT_S)
+
+
+def _headers(message: AttemptMessage) -> dict[str, Any]:
+    """Write the headers of Celery's message protocol 2; `shadow` and the reprs are what Flower shows."""
+    attempt_id = str(message.attempt_id)
+    return {
+        "lang": "py",
+        "task": ATTEMPT_TASK,
+        "id": attempt_id,
+        "root_id": attempt_id,
+        "parent_id": None,
+        "group": None,
+        "shadow": f"{message.dag_id}.{message.task_id}",
+        "retries": 0,
+        "eta": None,
+        "expires": None,
+        "timelimit": [None, None],
+        "argsrepr": f"({message.run_id!r},)",
+        "kwargsrepr": f"{{'map_index': {message.map_index}, 'try': {message.try_number}}}",
+        "origin": _ORIGIN,
+        "ignore_result": True,
+        "turnout_ti": message.task_instance_id,
+    }

@@ -1,0 +1,224 @@
+"""The worker: Celery's consumer and prefork pool, with our own claims, outcomes and lease around them."""
+
+import gc
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from celery import Celery, signals
+from celery.exceptions import WorkerShutdown
+from celery.worker import WorkController
+from kombu.exceptions import KombuError
+
+from turnout.config.settings import Settings
+from turnout.executor.app import declared_queue, make_app
+from turnout.executor.channel import Channel
+from turnout.executor.claims import Claims, Request
+from turnout.executor.hand_off import HandOff
+from turnout.executor.heartbeat import Heartbeat
+from turnout.executor.isolation import forget_parent
+from turnout.executor.outcomes import Outcomes
+from turnout.executor.roster import Roster
+from turnout.executor.shutdown import Shutdown
+from turnout.executor.stopping import Stopper
+from turnout.executor.term import Term
+from turnout.metadata.engine import open_engine, transact
+from turnout.metadata.messages import BrokerUnavailableError, celery_queue
+from turnout.metadata.pools import pool_names
+from turnout.metadata.processes import Registration
+
+log = structlog.get_logger(__name__)
+
+#: The database budget of a worker and all its children: one connection to claim, one to finish; heartbeats and XComs use
+#: whichever is free.
+CONNECTIONS = 2
+DEFAULT_QUEUE_NAMES = ("default",)
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What one worker serves.
+
+    Attributes:
+        name: its name in the registry.
+        queues: queue names that it serves.
+        pools: pools that it serves; None for all, also those made later.
+        concurrency: attempts that it runs at the same time.
+    """
+
+    name: str
+    queues: Sequence[str]
+    pools: Sequence[str] | None
+    concurrency: int
+
+
+def default_name() -> str:
+    """Name a worker that was given no name."""
+    return f"worker-{socket.gethostname()}-{os.getpid()}"
+
+
+def run_worker(settings: Settings, options: WorkerOptions) -> int:
+    """Run a worker until it is told to stop; return its exit code.
+
+    Raises:
+        DatabaseUnavailableError, BrokerUnavailableError: one of the servers cannot be reached at the start.
+    """
+    return Worker(settings, options).run()
+
+
+class Worker:
+    """The parts of a worker, and the order in which they start and stop."""
+
+    def __init__(self, settings: Settings, options: WorkerOptions) -> None:
+        self._options = options
+        self._engine = open_engine(settings.database.get_secret_value(), name=options.name, connections=CONNECTIONS)
+        pools = options.pools or transact(self._engine, pool_names)
+        self._app = make_app(settings, [celery_queue(pool, queue) for pool in pools for queue in options.queues])
+        _check_broker(self._app)
+        roster, term = Roster(), Term()
+        self._stopper = Stopper(
+            roster, kill_grace_s=settings.worker.kill_grace_s, import_timeout_s=settings.worker.import_timeout_s
+        )
+        self._outcomes = Outcomes(
+            self._engine, roster, lambda ended: self._hand_off.from_thread(self._hand_off.take_finished, ended)
+        )
+        self._hand_off = HandOff(
+            options.concurrency,
+            roster,
+            self._stopper,
+            settings.scheduler.max_infra_retries,
+            self._outcomes.put,
+            on_idle=self._shut_down,
+        )
+        self._channel = Channel(self._engine, roster, self._stopper)
+        self._claims = Claims(
+            settings,
+            self._engine,
+            roster,
+            term,
+            self._channel.path,
+            lambda dropped, held: self._hand_off.from_thread(self._hand_off.take_claimed, dropped, held),
+            lambda requests: self._hand_off.from_thread(self._hand_off.take_returned, requests),
+        )
+        self._heartbeat = Heartbeat(
+            Registration(
+                "worker",
+                options.name,
+                settings.worker.lease_s,
+                queues=options.queues,
+                pools=options.pools,
+                slots=options.concurrency,
+            ),
+            self._engine,
+            term,
+            roster,
+            self._stopper,
+            self._note_pools,
+        )
+        self._shutdown = Shutdown(roster, self._stopper, lambda: self._hand_off.from_thread(self._drain))
+        self._celery = _make_controller(self._app, settings, options, self._on_ready, self._hand_off.receive)
+        self._pools = set(pools)
+
+    def run(self) -> int:
+        """Run until told to stop; return the exit code."""
+        # Children share what is in memory now; without this, their first garbage collection would copy all of it.
+        gc.freeze()
+        self._shutdown.listen()
+        self._shutdown.start()
+        self._hand_off.connect(self._celery.hub, self._celery.pool, self._claims)
+        self._celery.start()
+        for service in (self._claims, self._outcomes, self._heartbeat, self._channel, self._stopper, self._shutdown):
+            service.stop()
+        self._heartbeat.end_term()
+        self._engine.dispose()
+        log.info("worker.stopped", exit_code=self._celery.exitcode or 0)
+        return self._celery.exitcode or 0
+
+    def _on_ready(self, _consumer: Any) -> None:
+        """Start what needs a worker that can consume; the heartbeat registers it."""
+        for service in (self._stopper, self._channel, self._claims, self._outcomes, self._heartbeat):
+            service.start()
+        log.info("worker.ready", queues=sorted(self._app.amqp.queues.consume_from), slots=self._options.concurrency)
+
+    def _note_pools(self, pools: Sequence[str]) -> None:
+        new = set(pools) - self._pools
+        if new and self._options.pools is None:
+            self._pools |= new
+            self._hand_off.from_thread(self._consume, sorted(new))
+
+    def _consume(self, pools: Sequence[str]) -> None:
+        consumer = self._celery.consumer
+        for name in (celery_queue(pool, queue) for pool in pools for queue in self._options.queues):
+            self._app.amqp.queues.select_add(declared_queue(self._app.conf.broker_url, name))
+            if consumer.task_consumer is not None:  # else the next connection will consume it
+                consumer.add_task_queue(name)
+        log.info("worker.consumes", pools=pools)
+
+    def _drain(self) -> None:
+        consumer = self._celery.consumer
+        if consumer is not None and consumer.task_consumer is not None:
+            consumer.task_consumer.cancel()
+        self._hand_off.drain()
+
+    def _shut_down(self) -> None:
+        """End Celery's event loop at once; setting its flag would wait for the loop's next turn."""
+        raise WorkerShutdown(0)
+
+
+class _Controller(WorkController):  # type: ignore[misc]  # celery has no types
+    """Celery's worker, with our hand-off in place of its own execution of tasks."""
+
+    def __init__(self, *args: Any, receive: Callable[[Request], None], **kwargs: Any) -> None:
+        self._receive = receive
+        super().__init__(*args, **kwargs)
+
+    def _process_task(self, req: Request) -> None:
+        self._receive(req)
+
+
+def _make_controller(
+    app: Celery,
+    settings: Settings,
+    options: WorkerOptions,
+    on_ready: Callable[[Any], None],
+    receive: Callable[[Request], None],
+) -> _Controller:
+    signals.setup_logging.connect(_keep_logging, weak=False)
+    signals.worker_process_init.connect(_enter_child, weak=False)
+    app.set_current()
+    app.finalize()
+    return _Controller(
+        app,
+        receive=receive,
+        hostname=f"{options.name}@{socket.gethostname()}",
+        concurrency=options.concurrency,
+        max_tasks_per_child=settings.worker.max_tasks_per_child,
+        max_memory_per_child=settings.worker.max_memory_per_child_mb * 1024,
+        ready_callback=on_ready,
+        without_mingle=True,
+        without_gossip=True,
+    )
+
+
+def _keep_logging(**_kwargs: Any) -> None:
+    """Keep Celery from setting up logging: a receiver of this signal is all it takes."""
+
+
+def _enter_child(**_kwargs: Any) -> None:
+    forget_parent()
+
+
+def _check_broker(app: Celery) -> None:
+    """Fail early, with a clear message, when the broker cannot be reached at the start."""
+    with app.connection_for_read() as connection:
+        try:
+            connection.connect()
+            connection.default_channel  # noqa: B018  Redis connects with its first command
+        except (KombuError, OSError, *connection.connection_errors, *connection.channel_errors) as error:
+            raise BrokerUnavailableError(
+                f"Cannot use the message broker at {connection.as_uri()}: {' '.join(str(error).split())}. "
+                "Check that it is running there and that TURNOUT_BROKER_URL is right."
+            ) from error
