@@ -12,7 +12,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from turnout.config.settings import LogSettings
 
 #: Libraries whose `info` tells nothing to whoever runs a platform.
-CHATTY = ("alembic", "amqp", "asyncio", "kombu", "watchfiles")
+CHATTY = ("alembic", "amqp", "asyncio", "celery", "kombu", "watchfiles")
 
 
 def configure_logging(settings: LogSettings, *, process: str, stream: TextIO | None = None, **ids: str) -> None:
