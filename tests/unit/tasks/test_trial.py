@@ -1,3 +1,4 @@
+import logging
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -131,3 +132,15 @@ def test_a_dag_file_that_is_run_as_a_program_prints_what_happens(tmp_path: Path)
     assert "Task bad: failed" in lines
     assert lines[-1] == "DAG told: failed"
     assert done.stderr == ""
+
+
+def test_a_program_that_has_set_logging_up_is_left_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        with DAG("quiet") as quiet:
+            EmptyOperator(task_id="x")
+        quiet.test()
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert capsys.readouterr().out == ""
