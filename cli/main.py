@@ -7,10 +7,12 @@ from turnout.config.errors import TurnoutError
 
 #: Name, where it lives, and what it is for, in the order of the help.
 COMMANDS = (
-    ("up", "turnout.cli.local.up:up", "Run everything on this machine, with embedded servers, until Ctrl-C."),
+    ("up", "turnout.cli.local.up:up", "Run everything on this machine until Ctrl-C."),
+    ("worker", "turnout.cli.worker:worker", "Run tasks: a Celery worker."),
+    ("dag-processor", "turnout.cli.dag_processor:dag_processor", "Parse DAG files and store what they declare."),
     ("dags", "turnout.cli.dags:app", "List, show, pause, trigger, test and preview DAGs."),
     ("runs", "turnout.cli.runs:app", "List, show and wait for DAG runs."),
-    ("tasks", "turnout.cli.tasks:app", "List and show task instances, their attempts and their logs."),
+    ("tasks", "turnout.cli.tasks:app", "List and show task instances, their attempts and logs."),
     ("pools", "turnout.cli.pools:app", "List, set and delete pools."),
     ("queues", "turnout.cli.queues:app", "List Celery queues: what waits, and who serves them."),
     ("workers", "turnout.cli.workers:app", "List workers."),

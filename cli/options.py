@@ -14,7 +14,7 @@ class Output(StrEnum):
     JSON = "json"
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table to read, or JSON.")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Most rows to list.")]
 DagArgument = Annotated[str, typer.Argument(metavar="DAG_ID", help="Id of the DAG.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN_ID", help="Id of the run, see `turnout runs list`.")]

@@ -1,0 +1,139 @@
+"""Write `docs/reference/cli.md` and `docs/reference/settings.md` from the code.
+
+python scripts/make_reference.py            write them
+python scripts/make_reference.py --check    exit with 1 when they are not up to date
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from enum import Enum, EnumType
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from turnout.cli.commands import LazyCommand
+from turnout.cli.main import root
+from turnout.config.settings import Section, Settings, variable_name
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+
+CLI_HEAD = """\
+# The command line
+
+*Written by `scripts/make_reference.py` from the code.*
+
+Every reading command takes `-o json`; the keys are those of the REST API, states are lower-case words, times are
+ISO 8601 in UTC. Results go to standard output, remarks and errors to standard error.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed, or not found; one line on standard error says why |
+| 2 | called wrongly, or the settings are not valid |
+| 3 | `runs wait`: time was up |
+| 130 | interrupted by Ctrl-C |
+"""
+
+SETTINGS_HEAD = """\
+# Settings
+
+*Written by `scripts/make_reference.py` from the code.*
+
+A variable of the environment comes before `turnout.toml` in the home folder, which comes before the default. In
+`turnout.toml` a section is a table: `TURNOUT_SCHEDULER__LEASE_S=10` is `lease_s = 10` below `[scheduler]`. Unknown
+settings are refused. `turnout config show` prints what is in force, and `turnout config check` tries it.
+"""
+
+
+def main() -> int:
+    """Write the pages, or compare them with what is there."""
+    pages = {FOLDER / "cli.md": cli_page(), FOLDER / "settings.md": settings_page()}
+    if "--check" not in sys.argv[1:]:
+        for path, text in pages.items():
+            path.write_text(text)
+        return 0
+    stale = [str(path) for path, text in pages.items() if not path.exists() or path.read_text() != text]
+    if stale:
+        sys.stderr.write(f"Not up to date: {', '.join(stale)}. Run `python scripts/make_reference.py`.\n")
+    return 1 if stale else 0
+
+
+def cli_page() -> str:
+    """Describe every command."""
+    return "\n".join([CLI_HEAD, *(block for name, entry in root().commands.items() for block in _command(name, entry))])
+
+
+def settings_page() -> str:
+    """Describe every setting."""
+    sections = {key: field for key, field in Settings.model_fields.items() if _section(field)}
+    top = [key for key in Settings.model_fields if key not in sections]
+    blocks = [SETTINGS_HEAD, *_settings(Settings, top, ())]
+    for key, field in sections.items():
+        model = _section(field)
+        assert model  # noqa: S101  these are the sections
+        blocks += [f"## `[{key}]`\n", f"{model.__doc__}\n", *_settings(model, list(model.model_fields), (key,))]
+    return "\n".join(blocks)
+
+
+def _command(name: str, entry: Any) -> Iterator[str]:
+    command = entry.load() if isinstance(entry, LazyCommand) else entry
+    members = getattr(command, "commands", {})
+    if members:
+        yield f"## `turnout {name}`\n\n{_paragraphs(command.help)}\n"
+        for member, inner in members.items():
+            yield f"### `turnout {name} {member}`\n\n{_paragraphs(inner.help)}\n"
+            yield from _parameters(inner)
+    else:
+        yield f"## `turnout {name}`\n\n{_paragraphs(command.help)}\n"
+        yield from _parameters(command)
+
+
+def _parameters(command: Any) -> Iterator[str]:
+    rows = [_parameter(parameter) for parameter in command.params if parameter.name != "help"]
+    if rows:
+        yield "\n".join(["| argument or option | meaning | default |", "|---|---|---|", *rows, ""])
+
+
+def _parameter(parameter: Any) -> str:
+    is_argument = parameter.param_type_name == "argument"
+    names = [parameter.metavar] if is_argument else [*parameter.opts, *parameter.secondary_opts]
+    default = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
+    shown = "required" if parameter.required else "" if default in (None, False) else f"`{default}`"
+    return f"| {_listed(names)} | {parameter.help or ''}{_choices(parameter)} | {shown} |"
+
+
+def _choices(parameter: Any) -> str:
+    kind = parameter.type_descriptor.annotation
+    return f" One of {_listed(choice.value for choice in kind)}." if isinstance(kind, EnumType) else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _paragraphs(text: str | None) -> str:
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (text or "").split("\n\n"))
+
+
+def _section(field: FieldInfo) -> type[BaseModel] | None:
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
+def _settings(model: type[BaseModel], keys: list[str], path: tuple[str, ...]) -> Iterator[str]:
+    yield "| variable | default | meaning |\n|---|---|---|"
+    for key in keys:
+        field = model.model_fields[key]
+        default = "" if field.default is None else f"`{_written(field.default)}`"
+        yield f"| `{variable_name((*path, key))}` | {default} | {field.description} |"
+    yield ""
+
+
+def _written(default: Any) -> Any:
+    return str(default).lower() if isinstance(default, bool) else default
+
+
+if __name__ == "__main__":
+    sys.exit(main())
