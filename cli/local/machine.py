@@ -87,7 +87,7 @@ def _migrate(settings: Settings) -> None:
 
 
 def _printer(settings: Settings, specs: list[ProcessSpec]) -> Printer:
-    return Printer([spec.name for spec in specs], plain=settings.log.format == "json", colour=_colour())
+    return Printer([spec.name for spec in specs], as_json=settings.log.format == "json", colour=_colour())
 
 
 def _colour() -> bool:

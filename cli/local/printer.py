@@ -1,8 +1,11 @@
 """Lines of several processes on one screen, each behind the name of who said it."""
 
+import io
 import itertools
 import json
+import os
 import sys
+from pathlib import Path
 from typing import TextIO
 
 #: ANSI colours that can be read on black and on white: cyan, green, magenta, blue, yellow.
@@ -16,14 +19,17 @@ class Printer:
     Args:
         names: those that will speak; the longest sets the width.
         stream: where to print.
-        plain: print the lines alone, each a JSON object, for programs that read them.
+        as_json: print a JSON object on every line, for programs that read them.
         colour: paint the names.
     """
 
-    def __init__(self, names: list[str], *, stream: TextIO | None = None, plain: bool = False, colour: bool) -> None:
+    def __init__(self, names: list[str], *, stream: TextIO | None = None, as_json: bool = False, colour: bool) -> None:
         self._stream = stream or sys.stdout
+        if isinstance(self._stream, io.TextIOWrapper):
+            # A letter that the terminal lacks must not stop the platform.
+            self._stream.reconfigure(errors="backslashreplace")
         self._width = max(map(len, (*names, OWN_NAME)))
-        self._plain = plain
+        self._as_json = as_json
         self._colour = colour
         self._colours = dict(zip(names, itertools.cycle(COLOURS), strict=False))
         #: Whether nobody reads any more.
@@ -31,15 +37,15 @@ class Printer:
 
     def write(self, name: str, line: str) -> None:
         """Print one line of a process."""
-        self._print(line if self._plain else f"{self._prefix(name)} {line}")
+        self._print(_json_line(name, line) if self._as_json else f"{self._prefix(name)} {line}")
 
     def say(self, remark: str) -> None:
         """Print a remark of our own."""
-        self.write(OWN_NAME, json.dumps({"process": OWN_NAME, "event": remark}) if self._plain else remark)
+        self.write(OWN_NAME, remark)
 
     def banner(self, lines: list[str]) -> None:
         """Print lines for a person who has just started us."""
-        if not self._plain:
+        if not self._as_json:
             self._print("\n".join(lines))
 
     def _prefix(self, name: str) -> str:
@@ -54,3 +60,11 @@ class Printer:
         except OSError:
             # The terminal was closed, or `| head` has seen enough: a reason to stop, none to fail in the middle of it.
             self.is_closed = True
+            # What is left in the buffer would fail once more at exit.
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), self._stream.fileno())
+
+
+def _json_line(name: str, line: str) -> str:
+    # What a process logs is JSON already; a traceback at its start is not.
+    return line if line.startswith("{") else json.dumps({"process": name, "event": line})

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -47,7 +48,8 @@ def up() -> Iterator[Up]:
     yield start
     for process in started:
         process.terminate()
-        process.communicate()
+        if process.stdout and not process.stdout.closed:
+            process.communicate()
 
 
 def _banner(process: subprocess.Popen[str]) -> str:
@@ -127,8 +129,21 @@ def test_a_database_that_cannot_be_reached_is_one_clear_line(tmp_path: Path, up:
     assert err.count("\n") == 1
 
 
-def test_json_output_stays_json(tmp_path: Path, up: Up) -> None:
+def test_json_output_is_json_from_the_first_line(tmp_path: Path, up: Up) -> None:
     process = up(tmp_path, TURNOUT_LOG__FORMAT="json")
     assert process.stdout
-    first = process.stdout.readline()
-    assert first.startswith("{")
+    assert "event" in json.loads(process.stdout.readline())
+
+
+def test_it_stops_cleanly_when_nobody_reads_its_output_any_more(tmp_path: Path, up: Up) -> None:
+    process = up(tmp_path)
+    _banner(process)
+    family = _family(process)
+    assert process.stdout
+    assert process.stderr
+    process.stdout.close()
+    psutil.Process(process.pid).children()[-1].kill()  # something to say
+    assert process.wait() == 0
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert not any(map(lives, family))

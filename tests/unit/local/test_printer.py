@@ -24,14 +24,19 @@ def test_each_name_has_its_colour_on_a_terminal() -> None:
     assert first.endswith("\x1b[0m x")
 
 
-def test_plain_output_is_json_on_every_line() -> None:
+def test_output_for_programs_is_json_on_every_line() -> None:
     stream = io.StringIO()
-    printer = Printer(["a"], stream=stream, plain=True, colour=True)
+    printer = Printer(["a"], stream=stream, as_json=True, colour=True)
     printer.banner(["Turnout"])
     printer.write("a", '{"event": "x"}')
+    printer.write("a", "Traceback")
     printer.say("stopping")
     events = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert events == [{"event": "x"}, {"process": "turnout", "event": "stopping"}]
+    assert events == [
+        {"event": "x"},
+        {"process": "a", "event": "Traceback"},
+        {"process": "turnout", "event": "stopping"},
+    ]
 
 
 def test_a_closed_screen_is_noticed_and_not_an_error() -> None:
@@ -42,4 +47,10 @@ def test_a_closed_screen_is_noticed_and_not_an_error() -> None:
         printer.write("a", "x")
         assert printer.is_closed
         printer.write("a", "y")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def test_a_letter_that_the_terminal_lacks_is_written_out() -> None:
+    screen = io.BytesIO()
+    stream = io.TextIOWrapper(screen, encoding="ascii")
+    Printer(["a"], stream=stream, colour=False).write("a", "é")
+    assert screen.getvalue() == b"a       | \\xe9\n"
