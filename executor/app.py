@@ -13,9 +13,6 @@ ATTEMPT_TASK = "turnout.attempt"
 DEFAULT_QUEUE = "default_pool.default"
 #: No call to the broker may block longer than this: a broker that hangs is a broker that is away.
 SOCKET_TIMEOUT_S = 5
-#: A message is unacknowledged only until its claim is committed. Whoever holds it longer is dead or without a database;
-#: a second delivery is harmless (it claims nothing), so the time may be short.
-VISIBILITY_TIMEOUT_S = 60
 
 
 def make_app(settings: Settings, queues: Iterable[str] = ()) -> Celery:
@@ -68,11 +65,16 @@ def declared_queue(url: str, name: str) -> Queue:
 
 
 def _redis_options() -> dict[str, Any]:
+    """Options for Redis and Valkey.
+
+    kombu's emulation of acknowledgements (two more round trips for each message, to bring back after an hour what a
+    dead worker held) is off: a message is only a hint, and one that is lost is replaced by any scheduler after seconds.
+    """
     return {
+        "ack_emulation": False,
         "socket_timeout": SOCKET_TIMEOUT_S,
         "socket_connect_timeout": SOCKET_TIMEOUT_S,
         "socket_keepalive": True,
-        "visibility_timeout": VISIBILITY_TIMEOUT_S,
     }
 
 

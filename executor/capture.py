@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
 
 #: A line that does not end is written when it has grown to so many characters.
 _LONGEST_LINE = 16_384

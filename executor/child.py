@@ -11,8 +11,8 @@ from types import FrameType
 
 from turnout.executor.assignment import INLINE_BYTES, Assignment, ChildReport
 from turnout.executor.capture import AttemptLog, captured
-from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.executor.channel_client import ChannelClient
+from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.tasks.errors import DagFileError
 from turnout.tasks.operator import BaseOperator
 from turnout.tasks.running import TaskResult, run_task
@@ -24,8 +24,8 @@ logger = logging.getLogger("turnout.task")
 _files = DagFiles()
 
 
-class AttemptStopped(SystemExit):  # noqa: N818  not a fault: what SIGTERM raises inside the task
-    """The attempt is to end now."""
+class AttemptStopped(SystemExit):
+    """The attempt is to end now: what SIGTERM raises inside the task."""
 
 
 def run_attempt(assignment: Assignment) -> ChildReport:

@@ -49,6 +49,7 @@ class Claims(Service):
 
     def __init__(
         self,
+        *,
         settings: Settings,
         engine: Engine,
         roster: Roster,
@@ -148,12 +149,12 @@ class Claims(Service):
             log_file=str(
                 log_path(
                     self._settings.logs_path,
-                    attempt.dag_id,
-                    attempt.run_id,
-                    attempt.task_id,
-                    attempt.map_index,
-                    attempt.try_number,
-                    attempt.attempt_id,
+                    dag_id=attempt.dag_id,
+                    run_id=attempt.run_id,
+                    task_id=attempt.task_id,
+                    map_index=attempt.map_index,
+                    try_number=attempt.try_number,
+                    attempt_id=attempt.attempt_id,
                 )
             ),
             token=secrets.token_hex(16),

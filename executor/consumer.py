@@ -1,8 +1,9 @@
 """Celery's consumer, for a worker whose work does not hang on the broker.
 
 Once claimed, an attempt is protected by its lease in the database. Losing the broker therefore changes nothing for what
-this worker holds: it goes on running, its results are read, and requests that have arrived are still claimed. Celery's own
-consumer would forget jobs that no child has accepted yet, and would stop looking at its pool until the broker is back.
+this worker holds: it goes on running, its results are read, and requests that have arrived are still claimed. Celery's
+own consumer would forget jobs that no child has accepted yet, and would stop looking at its pool until the broker is
+back.
 """
 
 import time
@@ -17,12 +18,18 @@ from turnout.executor.outage import Outage
 
 log = structlog.get_logger(__name__)
 
+#: How long an event may wait for others; people watch Flower, and its own page refreshes more slowly.
+_EVENT_DELAY_S = 0.25
+
 
 class AttemptConsumer(Consumer):  # type: ignore[misc]  # celery has no types
     """A consumer that keeps the event loop turning while it has no broker."""
 
+    connection: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._outage = Outage("broker")
+        self._flush_at = 0.0
         super().__init__(*args, **kwargs)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
@@ -53,6 +60,18 @@ class AttemptConsumer(Consumer):  # type: ignore[misc]  # celery has no types
                 self._outage.over()
                 self.first_connection_attempt = False
                 return conn
+
+    def on_send_event_buffered(self) -> None:
+        """Send events a few at a time: one message to the broker for each would cost more than the task itself."""
+        now = time.monotonic()
+        if now >= self._flush_at:
+            self._flush_at = now + _EVENT_DELAY_S
+            self.hub.call_later(_EVENT_DELAY_S, self.flush_events)
+
+    def flush_events(self) -> None:
+        """Send the events that are waiting."""
+        if self.event_dispatcher is not None:
+            self.event_dispatcher.flush()
 
     def _turn_for(self, seconds: float) -> None:
         """Run the event loop for a while: children report, jobs start, and other threads' calls are made."""

@@ -1,6 +1,5 @@
 """DAG files as a child has them: imported once, and again only when they changed."""
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +38,7 @@ class DagFiles:
             ImportTimeoutError: the import took too long.
         """
         try:
-            status = os.stat(path)
+            status = path.stat()
         except OSError as error:
             raise DagFileError(f"Cannot read {path}: {error.strerror}.") from None
         stamp = (status.st_mtime_ns, status.st_size)

@@ -1,7 +1,7 @@
 """The hand-off: from Celery's consumer to the claim thread, from there to the pool, and from the pool to the outcomes.
 
-All of its methods but `from_thread` run in the thread of Celery's event loop. Celery's own execution and tracing of tasks
-is not used: `receive` takes the place of the worker's `_process_task`.
+All of its methods but `from_thread` run in the thread of Celery's event loop. Celery's own execution and tracing of
+tasks is not used: `receive` takes the place of the worker's `_process_task`.
 """
 
 from collections import deque
@@ -53,6 +53,7 @@ class HandOff:
 
     def __init__(
         self,
+        *,
         slots: int,
         roster: Roster,
         stopper: Stopper,
@@ -88,7 +89,7 @@ class HandOff:
         try:
             key_of(request)
         except (KeyError, ValueError, TypeError):
-            log.error("message.unreadable", task_id=request.id)
+            log.exception("message.unreadable", task_id=request.id)
             self._drop(request)
             return
         self._waiting.append(request)

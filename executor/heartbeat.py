@@ -51,6 +51,7 @@ class Heartbeat(Service):
 
     def __init__(
         self,
+        *,
         registration: Registration,
         engine: Engine,
         term: Term,

@@ -25,7 +25,7 @@ class LogEntry:
 
 
 def log_path(
-    folder: Path, dag_id: str, run_id: str, task_id: str, map_index: int, try_number: int, attempt_id: UUID
+    folder: Path, *, dag_id: str, run_id: str, task_id: str, map_index: int, try_number: int, attempt_id: UUID
 ) -> Path:
     """Name the log file of an attempt below the folder of logs."""
     parts = (_safe(dag_id), _safe(run_id), _safe(task_id), str(map_index), f"{try_number}-{attempt_id}.jsonl")

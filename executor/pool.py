@@ -1,5 +1,7 @@
 """Celery's prefork pool, telling how a child ended."""
 
+import os
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,3 +32,19 @@ class AttemptTaskPool(TaskPool):  # type: ignore[misc]
     """The pool that `worker_pool` names."""
 
     Pool = AttemptPool
+    _pool: Any
+
+    def on_stop(self) -> None:
+        """Stop the pool.
+
+        A worker stops when none of its children has an attempt any more. Asked politely, each would first sleep for a
+        second (billiard's `_do_exit`) and Celery would look every half second; killed, they are gone at once.
+        """
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        pool.close()
+        for process in pool._pool:  # noqa: SLF001  billiard tells its processes nowhere else
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
+        pool._terminate.cancel()  # noqa: SLF001  there is nothing left to clean up when the interpreter exits

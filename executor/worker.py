@@ -3,8 +3,10 @@
 import gc
 import os
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -32,10 +34,12 @@ from turnout.metadata.processes import Registration
 
 log = structlog.get_logger(__name__)
 
-#: The database budget of a worker and all its children: one connection to claim, one to finish; heartbeats and XComs use
-#: whichever is free.
+#: The database budget of a worker and all its children: one connection to claim, one to finish; heartbeats and XComs
+#: use whichever is free.
 CONNECTIONS = 2
-DEFAULT_QUEUE_NAMES = ("default",)
+#: The threads of a worker do little at a time and hand over to each other; with Python's default of 5 ms, each
+#: hand-over may wait so long for the interpreter's lock.
+SWITCH_INTERVAL_S = 0.0005
 
 
 @dataclass(frozen=True)
@@ -86,37 +90,30 @@ class Worker:
             self._engine, roster, lambda ended: self._hand_off.from_thread(self._hand_off.take_finished, ended)
         )
         self._hand_off = HandOff(
-            options.concurrency,
-            roster,
-            self._stopper,
-            settings.scheduler.max_infra_retries,
-            self._outcomes.put,
+            slots=options.concurrency,
+            roster=roster,
+            stopper=self._stopper,
+            max_infra_retries=settings.scheduler.max_infra_retries,
+            put_outcome=self._outcomes.put,
             on_idle=self._shut_down,
         )
         self._channel = Channel(self._engine, roster, self._stopper)
         self._claims = Claims(
-            settings,
-            self._engine,
-            roster,
-            term,
-            self._channel.path,
-            lambda dropped, held: self._hand_off.from_thread(self._hand_off.take_claimed, dropped, held),
-            lambda requests: self._hand_off.from_thread(self._hand_off.take_returned, requests),
+            settings=settings,
+            engine=self._engine,
+            roster=roster,
+            term=term,
+            channel=self._channel.path,
+            on_claimed=partial(self._hand_off.from_thread, self._hand_off.take_claimed),
+            on_returned=partial(self._hand_off.from_thread, self._hand_off.take_returned),
         )
         self._heartbeat = Heartbeat(
-            Registration(
-                "worker",
-                options.name,
-                settings.worker.lease_s,
-                queues=options.queues,
-                pools=options.pools,
-                slots=options.concurrency,
-            ),
-            self._engine,
-            term,
-            roster,
-            self._stopper,
-            self._note_pools,
+            registration=_registration(settings, options),
+            engine=self._engine,
+            term=term,
+            roster=roster,
+            stopper=self._stopper,
+            on_pools=self._note_pools,
         )
         self._shutdown = Shutdown(roster, self._stopper, lambda: self._hand_off.from_thread(self._drain))
         self._celery = _make_controller(self._app, settings, options, self._on_ready, self._hand_off.receive)
@@ -126,6 +123,7 @@ class Worker:
         """Run until told to stop; return the exit code."""
         # Children share what is in memory now; without this, their first garbage collection would copy all of it.
         gc.freeze()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         self._shutdown.listen()
         self._shutdown.start()
         self._hand_off.connect(self._celery.hub, self._celery.pool, self._claims)
@@ -165,7 +163,19 @@ class Worker:
 
     def _shut_down(self) -> None:
         """End Celery's event loop at once; setting its flag would wait for the loop's next turn."""
+        self._celery.consumer.flush_events()
         raise WorkerShutdown(0)
+
+
+def _registration(settings: Settings, options: WorkerOptions) -> Registration:
+    return Registration(
+        "worker",
+        options.name,
+        settings.worker.lease_s,
+        queues=options.queues,
+        pools=options.pools,
+        slots=options.concurrency,
+    )
 
 
 class _Controller(WorkController):  # type: ignore[misc]  # celery has no types
