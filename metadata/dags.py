@@ -24,7 +24,6 @@ class DeclaredDag:
     dag_id: str
     content_hash: str
     content: Content
-    is_paused_upon_creation: bool | None = None  # None: as the settings say
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def save_dag(connection: Connection, file_path: str, dag: DeclaredDag, *, paused
         dag: the DAG.
         paused_at_creation: whether a DAG that is seen for the first time, and does not say it itself, is paused.
     """
-    said = dag.is_paused_upon_creation
+    said: bool | None = dag.content["is_paused_upon_creation"]
     version_id = connection.execute(
         _SAVE_VERSION, {"dag_id": dag.dag_id, "content_hash": dag.content_hash, "content": dag.content}
     ).scalar_one()

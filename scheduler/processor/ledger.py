@@ -32,12 +32,12 @@ class FileLedger:
 
     def see(self, listing: Mapping[str, Stamp]) -> None:
         """Take note of what is in the folder now; what changed, and what that may mend or break, is to be parsed."""
-        changed = {file for file, stamp in listing.items() if self._stamps.get(file) != stamp}
+        changed = [file for file, stamp in listing.items() if self._stamps.get(file) != stamp]
         gone = self._stamps.keys() - listing.keys()
         for file in gone:
             self._forget(file)
         self._stamps = dict(listing)
-        news = changed | gone
+        news = gone.union(changed)
         if news:
             self._request(changed)
             self._request(file for file, result in self._results.items() if result.imported & news)

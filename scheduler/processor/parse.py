@@ -50,12 +50,7 @@ def _describe(dag: "DAG") -> dict[str, Any]:
     from turnout.tasks.serialization import content_hash, serialize  # noqa: PLC0415
 
     content = serialize(dag)
-    return {
-        "dag_id": dag.dag_id,
-        "content_hash": content_hash(content),
-        "content": content,
-        "is_paused_upon_creation": dag.is_paused_upon_creation,
-    }
+    return {"dag_id": dag.dag_id, "content_hash": content_hash(content), "content": content}
 
 
 def _imported(folder: Path) -> list[str]:
