@@ -109,7 +109,7 @@ def _print_table(rows: Iterable[Any], columns: Sequence[str]) -> None:
 
 def _print(table: Table) -> None:
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    console = Console(width=width)
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():

@@ -86,12 +86,12 @@ def _said(folder: Path, instance: TaskInstanceRow, attempts: Iterable[AttemptRow
             continue
         path = log_path(
             folder,
-            instance.dag_id,
-            instance.dag_run_id,
-            instance.task_id,
-            instance.map_index,
-            attempt.try_number,
-            attempt.attempt_id,
+            dag_id=instance.dag_id,
+            run_id=instance.dag_run_id,
+            task_id=instance.task_id,
+            map_index=instance.map_index,
+            try_number=attempt.try_number,
+            attempt_id=attempt.attempt_id,
         )
         moment = attempt.start_date
         try:

@@ -100,13 +100,13 @@ def _parameter(parameter: Any) -> str:
     is_argument = parameter.param_type_name == "argument"
     names = [parameter.metavar] if is_argument else [*parameter.opts, *parameter.secondary_opts]
     default = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
-    shown = "required" if parameter.required else "" if default in (None, False) else f"`{default}`"
+    shown = "required" if parameter.required else "" if default is None or default is False else f"`{default}`"
     return f"| {_listed(names)} | {parameter.help or ''}{_choices(parameter)} | {shown} |"
 
 
 def _choices(parameter: Any) -> str:
-    kind = parameter.type_descriptor.annotation
-    return f" One of {_listed(choice.value for choice in kind)}." if isinstance(kind, EnumType) else ""
+    kind: Any = parameter.type_descriptor.annotation
+    return f" One of {_listed(choice.value for choice in kind)}." if issubclass(type(kind), EnumType) else ""
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -14,10 +14,13 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
 
 from turnout.cli.main import main
+from turnout.config.settings import load_settings
+from turnout.executor.publisher import CeleryBroker
 from turnout.metadata import dags, processes, queueing, runs
 from turnout.metadata.attempts import AttemptKey, ClaimedAttempt, FinishedAttempt, claim_queued, finish_if_running
 from turnout.metadata.decisions import schedule_due, set_states
 from turnout.metadata.engine import open_engine, transact
+from turnout.metadata.messages import AttemptMessage
 from turnout.metadata.migrate import migrate
 from turnout.metadata.states import Outcome, TaskState
 from turnout.tasks.loading import load_file
@@ -144,8 +147,8 @@ class ControlPlane:
     def start(self) -> None:
         transact(self.engine, lambda connection: runs.start_queued(connection, 100))
 
-    def queue(self, task_id: str) -> AttemptKey:
-        def work(connection: Connection) -> AttemptKey:
+    def queue(self, task_id: str) -> AttemptMessage:
+        def work(connection: Connection) -> AttemptMessage:
             found = connection.execute(
                 text("SELECT dag_run_id, id, state FROM task_instance WHERE task_id = :task_id"), {"task_id": task_id}
             ).one()
@@ -153,12 +156,20 @@ class ControlPlane:
                 set_states(connection, [(found.dag_run_id, task_id, TaskState.SCHEDULED)])
             schedule_due(connection, 100)
             [message] = queueing.queue_scheduled(connection, self.scheduler, [found.id])
-            return AttemptKey(message.task_instance_id, message.attempt_id)
+            return message
 
         return transact(self.engine, work)
 
+    def key(self, message: AttemptMessage) -> AttemptKey:
+        return AttemptKey(message.task_instance_id, message.attempt_id)
+
+    def publish(self, task_id: str) -> None:
+        broker = CeleryBroker(load_settings())
+        broker.publish([self.queue(task_id)])
+        broker.close()
+
     def claim(self, task_id: str) -> ClaimedAttempt:
-        key = self.queue(task_id)
+        key = self.key(self.queue(task_id))
         [claimed] = transact(self.engine, lambda connection: claim_queued(connection, self.worker, [key]))
         return claimed
 

@@ -1,11 +1,13 @@
 """`turnout workers`, `schedulers` and `queues`."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine
 
+from turnout.cli.local.servers import EmbeddedServers
 from turnout.metadata import processes
 from turnout.metadata.engine import transact
 
@@ -67,6 +69,21 @@ def test_a_queue_that_nobody_serves_is_listed_as_well(turnout: Turnout, control_
     unserved = turnout("queues", "list", "-o", "json").json[0]
     assert (unserved["celery_queue"], unserved["queued"]) == ("default_pool.default", 1)
     assert (unserved["live_workers"], unserved["live_slots"]) == (0, 0)
+
+
+@pytest.mark.usefixtures("orders")
+def test_a_queue_shows_how_many_messages_the_broker_holds(
+    turnout: Turnout, control_plane: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turnout("dags", "trigger", "orders_daily")
+    control_plane.start()
+    with EmbeddedServers(tmp_path / "broker", postgres=False, durable=False) as servers:
+        monkeypatch.setenv("TURNOUT_BROKER_URL", servers.broker_url)
+        control_plane.publish("extract")
+        [queue] = turnout("queues", "list", "-o", "json").json
+        checks = turnout("config", "check", "-o", "json").json
+    assert (queue["celery_queue"], queue["queued"], queue["depth"]) == ("default_pool.io", 1, 1)
+    assert checks[-1] == {"name": "broker", "state": "ok", "detail": "it answers"}
 
 
 def test_without_processes_the_tables_say_how_to_start_some(turnout: Turnout) -> None:

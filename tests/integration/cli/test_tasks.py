@@ -26,11 +26,17 @@ def run(turnout: Turnout, control_plane: Any, orders: Path) -> None:  # noqa: AR
 
 @pytest.fixture
 def write_log(tmp_path: Path) -> Any:
-    """Write the log of an attempt as its worker does: entries of (seconds after its start, message)."""
+    """Write the log of an attempt as its worker does, and a line that its subprocess wrote as it was."""
 
     def write(engine: Engine, claimed: Any, *messages: str) -> None:
         path = log_path(
-            tmp_path / "logs", *RUN, claimed.task_id, claimed.map_index, claimed.try_number, claimed.attempt_id
+            tmp_path / "logs",
+            dag_id=RUN[0],
+            run_id=RUN[1],
+            task_id=claimed.task_id,
+            map_index=claimed.map_index,
+            try_number=claimed.try_number,
+            attempt_id=claimed.attempt_id,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         with engine.connect() as connection:
@@ -167,7 +173,7 @@ def test_a_lost_attempt_says_so(turnout: Turnout, control_plane: Any) -> None:
 def test_an_attempt_that_never_started_is_told_with_the_try_that_it_would_have_been(
     turnout: Turnout, control_plane: Any, engine: Engine, write_log: Callable[..., None]
 ) -> None:
-    key = control_plane.queue("extract")
+    key = control_plane.key(control_plane.queue("extract"))
     assert transact(engine, lambda connection: give_back_queued(connection, [key], Cause.MESSAGE_LOST))
     claimed = control_plane.claim("extract")
     write_log(engine, claimed, "hello")
