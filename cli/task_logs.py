@@ -23,11 +23,11 @@ from turnout.cli.options import (
 from turnout.cli.output import iso, remark, say
 from turnout.config.settings import load_settings
 from turnout.executor.logs import log_path, read_log
-from turnout.metadata.engine import Connection, transact
+from turnout.metadata.engine import transact
 from turnout.metadata.errors import NotFoundError
-from turnout.metadata.listings.attempts import AttemptRow, list_attempts
+from turnout.metadata.listings.attempts import AttemptRow, show_with_attempts
 from turnout.metadata.listings.events import events_of
-from turnout.metadata.listings.task_instances import TaskInstanceRow, show_task_instance
+from turnout.metadata.listings.task_instances import TaskInstanceRow
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _STAMP_WIDTH = len("2013-01-01T00:00:00.000Z")
@@ -55,14 +55,11 @@ def task_logs(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print the log of a try: what the task said, and what schedulers and workers did with it."""
-
-    def read(connection: Connection) -> tuple[TaskInstanceRow, list[AttemptRow]]:
-        instance = show_task_instance(connection, dag_id, run_id, task_id, map_index)
-        return instance, list_attempts(connection, instance.id)
-
     settings = load_settings()
     with open_database(settings) as engine:
-        instance, attempts = transact(engine, read)
+        instance, attempts = transact(
+            engine, lambda connection: show_with_attempts(connection, dag_id, run_id, task_id, map_index)
+        )
     chosen = _choose(instance, attempts, try_number)
     _print(_merge(chosen, _said(settings.logs_path, instance, chosen)), output)
 

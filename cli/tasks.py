@@ -1,8 +1,5 @@
 """`turnout tasks`."""
 
-import dataclasses
-from typing import Annotated
-
 import typer
 
 from turnout.cli.commands import command_group
@@ -20,9 +17,8 @@ from turnout.cli.options import (
 )
 from turnout.cli.output import plain, print_table, say, show_json, show_page, show_record
 from turnout.cli.task_logs import task_logs
-from turnout.metadata.engine import Connection
-from turnout.metadata.listings.attempts import AttemptRow, list_attempts
-from turnout.metadata.listings.task_instances import TaskInstanceRow, list_task_instances, show_task_instance
+from turnout.metadata.listings.attempts import show_with_attempts
+from turnout.metadata.listings.task_instances import list_task_instances
 from turnout.metadata.states import TaskState
 
 app = command_group()
@@ -55,14 +51,11 @@ def show(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a task instance and its attempts: when, on which worker, how each ended and why."""
-
-    def read(connection: Connection) -> tuple[TaskInstanceRow, list[AttemptRow]]:
-        instance = show_task_instance(connection, dag_id, run_id, task_id, map_index)
-        return instance, list_attempts(connection, instance.id)
-
-    instance, attempts = in_database(read)
+    instance, attempts = in_database(
+        lambda connection: show_with_attempts(connection, dag_id, run_id, task_id, map_index)
+    )
     if output is Output.JSON:
-        show_json({**plain(instance), "attempts": [dataclasses.asdict(attempt) for attempt in attempts]})
+        show_json({**plain(instance), "attempts": [plain(attempt) for attempt in attempts]})
         return
     show_record(plain(instance), output)
     if attempts:

@@ -6,6 +6,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from turnout.metadata.listings.task_instances import TaskInstanceRow, show_task_instance
+
 
 @dataclass(frozen=True)
 class AttemptRow:
@@ -53,3 +55,15 @@ _ATTEMPTS = text("""
 def list_attempts(connection: Connection, task_instance_id: int) -> list[AttemptRow]:
     """List the attempts of a task instance, the first one first."""
     return [AttemptRow(**row) for row in connection.execute(_ATTEMPTS, {"id": task_instance_id}).mappings()]
+
+
+def show_with_attempts(
+    connection: Connection, dag_id: str, run_id: str, task_id: str, map_index: int
+) -> tuple[TaskInstanceRow, list[AttemptRow]]:
+    """Read one task instance and its attempts.
+
+    Raises:
+        NotFoundError: there is no such DAG, run, task or map index.
+    """
+    instance = show_task_instance(connection, dag_id, run_id, task_id, map_index)
+    return instance, list_attempts(connection, instance.id)
