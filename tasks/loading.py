@@ -3,7 +3,6 @@
 import builtins
 import hashlib
 import itertools
-import linecache
 import sys
 import traceback
 from pathlib import Path
@@ -69,7 +68,6 @@ def _let_import_from(*folders: Path) -> None:
 
 def _execute(code: "CodeType", path: Path) -> None:
     module = _fresh_module(path)
-    linecache.checkcache(str(path))
     try:
         exec(code, module.__dict__)  # noqa: S102 - running the author's file is the purpose
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the author's file may raise anything

@@ -130,6 +130,7 @@ def test_a_dag_file_that_is_run_as_a_program_prints_what_happens(tmp_path: Path)
     assert "Task hello: success" in lines
     assert "Task bad: try 1 of 2 failed, trying again" in lines
     assert "Task bad: failed" in lines
+    assert sum(line.endswith("The command failed with exit code 3. Its last line was ''") for line in lines) == 2
     assert lines[-1] == "DAG told: failed"
     assert done.stderr == ""
 
