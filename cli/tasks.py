@@ -1,5 +1,7 @@
 """`turnout tasks`."""
 
+from typing import Annotated
+
 import typer
 
 from turnout.cli.commands import command_group
