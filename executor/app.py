@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from typing import Any, Never
+from urllib.parse import urlsplit
 
 from celery import Celery
 from kombu import Exchange, Queue
 
 from turnout.config.settings import Settings
+from turnout.metadata.messages import BrokerUnavailableError
 
 #: The one Celery task there is. Messages carry `dag_id.task_id` as their `shadow`, which is what people see.
 ATTEMPT_TASK = "turnout.attempt"
@@ -56,6 +58,17 @@ def make_app(settings: Settings, queues: Iterable[str] = ()) -> Celery:
 def kombu_url(url: str) -> str:
     """Translate a broker URL into kombu's words: Valkey speaks Redis."""
     return "redis" + url.removeprefix("valkey") if url.startswith("valkey://") else url
+
+
+def unavailable(url: str, error: Exception) -> BrokerUnavailableError:
+    """Say that the broker cannot be used, without its password."""
+    parts = urlsplit(url)
+    where = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    reason = " ".join(str(error.__cause__ or error).split()).rstrip(".")
+    return BrokerUnavailableError(
+        f"Cannot use the message broker at {where}: {reason}. "
+        "Check that it is running there and that TURNOUT_BROKER_URL is right."
+    )
 
 
 def declared_queue(url: str, name: str) -> Queue:

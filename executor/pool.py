@@ -8,6 +8,9 @@ from typing import Any
 from celery.concurrency.asynpool import AsynPool
 from celery.concurrency.prefork import TaskPool
 
+_FIRST_LOOK_S = 0.002
+_LAST_LOOK_S = 2.0
+
 
 @dataclass(frozen=True)
 class ChildEnd:
@@ -26,6 +29,20 @@ class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
     def mark_as_worker_lost(self, job: Any, exitcode: int | None) -> None:
         """Hand the exit code to the job's error callback."""
         job._set(None, (False, ChildEnd(exitcode or 0)))  # noqa: SLF001  what billiard's own method does
+
+    def _event_process_exit(self, hub: Any, proc: Any) -> None:
+        """Look for an exited child until it can be waited for.
+
+        A dying process closes its pipes, which is what calls this, before it can be waited for; Celery would look only
+        once, and then not again before five seconds have passed.
+        """
+        super()._event_process_exit(hub, proc)
+        self._look_again(hub, proc, _FIRST_LOOK_S)
+
+    def _look_again(self, hub: Any, proc: Any, delay_s: float) -> None:
+        if proc.exitcode is None and delay_s < _LAST_LOOK_S:
+            hub.call_later(delay_s, self._look_again, hub, proc, delay_s * 2)
+        self.maintain_pool()
 
 
 class AttemptTaskPool(TaskPool):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from kombu import Connection, Producer
 from kombu.exceptions import KombuError
 
 from turnout.config.settings import Settings
-from turnout.executor.app import ATTEMPT_TASK, SOCKET_TIMEOUT_S, declared_queue, make_app
+from turnout.executor.app import ATTEMPT_TASK, SOCKET_TIMEOUT_S, declared_queue, make_app, unavailable
 from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError
 
 T = TypeVar("T")
@@ -106,11 +106,7 @@ class CeleryBroker:
             return work(self._producer or self._connect())
         except (KombuError, OSError, *self._transport_errors()) as error:
             self._disconnect()
-            reason = " ".join(str(error.__cause__ or error).split())
-            raise BrokerUnavailableError(
-                f"Cannot use the message broker at {self._app.connection_for_write().as_uri()}: {reason}. "
-                "Check that it is running there and that TURNOUT_BROKER_URL is right."
-            ) from error
+            raise unavailable(self._url, error) from error
 
     def _transport_errors(self) -> tuple[type[Exception], ...]:
         transport: Any = self._app.connection_for_write().transport

@@ -16,7 +16,7 @@ from celery.worker import WorkController
 from kombu.exceptions import KombuError
 
 from turnout.config.settings import Settings
-from turnout.executor.app import declared_queue, make_app
+from turnout.executor.app import declared_queue, make_app, unavailable
 from turnout.executor.channel import Channel
 from turnout.executor.claims import Claims, Request
 from turnout.executor.hand_off import HandOff
@@ -28,7 +28,7 @@ from turnout.executor.shutdown import Shutdown
 from turnout.executor.stopping import Stopper
 from turnout.executor.term import Term
 from turnout.metadata.engine import open_engine, transact
-from turnout.metadata.messages import BrokerUnavailableError, celery_queue
+from turnout.metadata.messages import celery_queue
 from turnout.metadata.pools import pool_names
 from turnout.metadata.processes import Registration
 
@@ -228,7 +228,4 @@ def _check_broker(app: Celery) -> None:
             connection.connect()
             connection.default_channel  # noqa: B018  Redis connects with its first command
         except (KombuError, OSError, *connection.connection_errors, *connection.channel_errors) as error:
-            raise BrokerUnavailableError(
-                f"Cannot use the message broker at {connection.as_uri()}: {' '.join(str(error).split())}. "
-                "Check that it is running there and that TURNOUT_BROKER_URL is right."
-            ) from error
+            raise unavailable(app.conf.broker_url, error) from error

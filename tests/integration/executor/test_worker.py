@@ -1,0 +1,232 @@
+"""A worker as a whole: shutting down, dying, losing its servers, and what its children may see."""
+
+import signal
+from collections.abc import Callable
+
+import psutil
+import pytest
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from tests import rows
+from tests.integration.executor.conftest import Stage, WorkerProcess, eventually
+
+StartWorker = Callable[..., WorkerProcess]
+
+
+def test_sigterm_lets_running_attempts_finish_and_returns_the_others(stage: Stage, worker: WorkerProcess) -> None:
+    gate = stage.settings.home / "gate"
+    wait = [f"wait_for:{gate}"]
+    ids = stage.publish({"one": wait, "two": wait})
+    stage.wait_for_start(2)
+    late = stage.publish({"gpu": ["succeed"], "retried": ["succeed"]})
+    worker.send(signal.SIGTERM)
+    worker.wait_for("worker.draining")
+    assert stage.task(late["retried"]).state in ("queued", "scheduled")
+    gate.touch()
+    assert worker.wait() == 0
+    assert {stage.task(ids[name]).state for name in ids} == {"success"}
+    assert len(stage.entries("end")) == 2
+    assert _states_of_workers(stage) == ["stopped"]
+
+
+def test_a_second_sigterm_stops_running_attempts_and_hands_them_back(stage: Stage, worker: WorkerProcess) -> None:
+    ids = stage.publish({"one": ["hang"], "two": ["ignore_sigterm"]})
+    starts = stage.wait_for_start(2)
+    worker.send(signal.SIGTERM)
+    worker.wait_for("worker.draining")
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
+    for task_instance_id in ids.values():
+        task = stage.task(task_instance_id)
+        assert (task.state, task.outcome, task.cause) == ("scheduled", "lost", "worker_stopped")
+    assert not any(psutil.pid_exists(start["pid"]) for start in starts)
+
+
+def test_an_idle_worker_ends_at_once(stage: Stage, worker: WorkerProcess) -> None:
+    worker.send(signal.SIGINT)
+    assert worker.wait() == 0
+    assert _states_of_workers(stage) == ["stopped"]
+    assert stage.broker.depths(["default_pool.default"]) == {"default_pool.default": 0}
+
+
+def test_nothing_of_a_killed_worker_goes_on_and_nothing_runs_twice(stage: Stage, start_worker: StartWorker) -> None:
+    first = start_worker()
+    ids = stage.publish({"one": ["hang", "succeed"], "two": ["hang", "succeed"]})
+    starts = stage.wait_for_start(2)
+    first.send(signal.SIGKILL)
+    first.wait()
+    eventually(lambda: not any(psutil.pid_exists(start["pid"]) for start in starts))
+    second = start_worker()
+    stage.broker.publish(_messages_again(stage, ids))
+    second.wait_for("attempt.duplicate_dropped", count=2)
+    assert len(stage.entries("start")) == 2
+    assert {stage.task(task_instance_id).state for task_instance_id in ids.values()} == {"running"}
+
+
+def test_an_attempt_that_is_no_longer_ours_is_stopped(stage: Stage, worker: WorkerProcess) -> None:
+    ids = stage.publish({"one": ["hang"], "two": ["ignore_sigterm"]})
+    starts = stage.wait_for_start(2)
+    with stage.engine.begin() as connection:
+        connection.execute(text("UPDATE task_instance SET state = 'failed' WHERE state = 'running'"))
+    worker.wait_for("attempt.disowned", count=2)
+    eventually(lambda: not psutil.pid_exists(starts[1]["pid"]) or not psutil.pid_exists(starts[0]["pid"]))
+    assert {stage.task(task_instance_id).state for task_instance_id in ids.values()} == {"failed"}
+    assert stage.wait(stage.publish({"one": ["succeed"]})["one"], "success")
+
+
+def test_a_worker_that_lost_its_lease_stops_its_attempts_and_begins_a_new_term(
+    stage: Stage, worker: WorkerProcess
+) -> None:
+    ids = stage.publish({"one": ["hang"]})
+    stage.wait_for_start()
+    with stage.engine.begin() as connection:
+        connection.execute(text("UPDATE process SET state = 'dead', ended_at = now() WHERE kind = 'worker'"))
+    worker.wait_for("worker.lease_lost")
+    worker.wait_for("worker.registered", count=2)
+    assert stage.task(ids["one"]).state == "running"  # the reaper's to decide
+    again = stage.wait(stage.publish({"two": ["succeed"]})["two"], "success")
+    assert again.worker_id != stage.task(ids["one"]).worker_id
+    assert _states_of_workers(stage) == ["dead", "alive"]
+
+
+def test_an_attempt_that_only_the_database_knows_of_is_handed_back(stage: Stage, worker: WorkerProcess) -> None:
+    ids = stage.insert({"one": ["succeed"]})
+    stage.queue(ids["one"])
+    with stage.engine.begin() as connection:  # a claim whose commit succeeded, and whose answer was lost
+        connection.execute(
+            text("""
+                UPDATE task_instance SET state = 'running', started_at = now(), try_number = 1,
+                       worker_id = (SELECT id FROM process WHERE kind = 'worker')
+            """)
+        )
+    lost = stage.wait(ids["one"], "scheduled")
+    assert (lost.outcome, lost.cause) == ("lost", "worker_stopped")
+    assert worker.process.poll() is None
+
+
+def test_outcomes_survive_a_database_that_is_away(stage: Stage, worker: WorkerProcess) -> None:
+    gate = stage.settings.home / "gate"
+    ids = stage.publish({"one": [f"wait_for:{gate}"]})
+    stage.wait_for_start()
+    name = str(stage.engine.url.database)
+    aside = f"{name}_away"
+    stage.engine.dispose()
+    _rename_database(stage, name, aside)
+    try:
+        gate.touch()
+        worker.wait_for("server.unavailable")
+        eventually(lambda: stage.entries("end"))
+    finally:
+        _rename_database(stage, aside, name)
+    stage.wait(ids["one"], "success")
+    worker.wait_for("server.back")
+
+
+def test_children_hold_no_socket_and_see_no_credentials(stage: Stage, worker: WorkerProcess) -> None:
+    script = {"one": ["environ"], "two": ["sockets"], "retried": ["os_exit:1", "sockets"]}
+    ids = stage.publish(script)
+    stage.wait(ids["two"], "success")
+    assert len(stage.xcom(ids["two"])) <= 1  # its own line to the main process
+    stage.wait(ids["one"], "success")
+    assert not {"TURNOUT_DATABASE_URL", "TURNOUT_BROKER_URL"} & set(stage.xcom(ids["one"]))
+    stage.wait(ids["retried"], "up_for_retry")
+    for child in worker.children():  # one of them was forked later, from a process full of connections
+        assert child.net_connections("inet") == []
+
+
+def test_a_worker_uses_two_connections_at_most(stage: Stage, start_worker: StartWorker) -> None:
+    start_worker("-c", "6")
+    pulls = {"one": ["succeed:1"], "two": ["pull:one"], "retried": ["pull:one"], "limited": ["pull:one"]}
+    most = 0
+    for _ in range(5):
+        ids = stage.publish(pulls)
+        for task_instance_id in ids.values():
+            stage.wait(task_instance_id, "success")
+            most = max(most, _connections(stage))
+    assert 1 <= most <= 2
+
+
+def test_a_pool_made_later_is_consumed_without_a_restart(stage: Stage, worker: WorkerProcess) -> None:
+    ids = stage.publish({"pooled": ["succeed"]})
+    assert stage.task(ids["pooled"]).state == "queued"
+    with stage.engine.begin() as connection:
+        rows.insert_pool(connection, "small", 1)
+    stage.wait(ids["pooled"], "success")
+    assert worker.process.poll() is None
+
+
+@pytest.mark.parametrize(("arguments", "served"), [(("-q", "gpu"), "gpu"), (("-p", "small"), "pooled")])
+def test_a_worker_serves_its_own_queues_and_pools_only(
+    stage: Stage, start_worker: StartWorker, arguments: tuple[str, ...], served: str
+) -> None:
+    with stage.engine.begin() as connection:
+        rows.insert_pool(connection, "small", 1)
+    ids = stage.publish({"one": ["succeed"], "gpu": ["succeed"], "pooled": ["succeed"]})
+    start_worker(*arguments, "-c", "1")
+    stage.wait(ids[served], "success")
+    assert [name for name in ids if stage.task(ids[name]).state == "queued"] == [n for n in ids if n != served]
+
+
+def test_children_are_replaced_after_so_many_attempts(stage: Stage, start_worker: StartWorker) -> None:
+    start_worker("-c", "1", TURNOUT_WORKER__MAX_TASKS_PER_CHILD="2")
+    for _ in range(5):
+        ids = stage.publish({"one": ["succeed"]})
+        stage.wait(ids["one"], "success")
+    assert len({entry["pid"] for entry in stage.entries("start")}) == 3
+
+
+def _states_of_workers(stage: Stage) -> list[str]:
+    with stage.engine.begin() as connection:
+        return list(connection.scalars(text("SELECT state FROM process WHERE kind = 'worker' ORDER BY id")))
+
+
+def _connections(stage: Stage) -> int:
+    with stage.engine.begin() as connection:
+        return int(
+            connection.scalar(
+                text("""
+                    SELECT count(*) FROM pg_stat_activity
+                    WHERE datname = current_database() AND application_name LIKE 'turnout worker%'
+                """)
+            )
+            or 0
+        )
+
+
+def _messages_again(stage: Stage, ids: dict[str, int]) -> list[rows.AttemptMessage]:
+    return [
+        rows.AttemptMessage(
+            task_instance_id=task_instance_id,
+            attempt_id=stage.task(task_instance_id).attempt_id,
+            dag_id="scripted",
+            run_id="run-1",
+            task_id=task_id,
+            map_index=-1,
+            try_number=1,
+            pool="default_pool",
+            queue="default",
+        )
+        for task_id, task_instance_id in ids.items()
+    ]
+
+
+def _rename_database(stage: Stage, old: str, new: str) -> None:
+    engine = create_engine(stage.engine.url.set(database="postgres"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :d"), {"d": old}
+        )
+        eventually(lambda: _try_rename(connection, old, new))
+    engine.dispose()
+
+
+def _try_rename(connection: Connection, old: str, new: str) -> bool:
+    try:
+        connection.exec_driver_sql(f'ALTER DATABASE "{old}" RENAME TO "{new}"')
+    except DBAPIError:  # somebody has connected again meanwhile
+        connection.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :d"), {"d": old}
+        )
+        return False
+    return True
