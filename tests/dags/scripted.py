@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -57,54 +58,69 @@ def next_action() -> str:
 def perform(action: str) -> Any:
     """Do one thing: a verb, and its argument after a colon."""
     verb, _, argument = action.partition(":")
-    match verb:
-        case "succeed":
-            return argument or None
-        case "return_bytes":
-            return "x" * int(argument)
-        case "skip":
-            raise TaskSkipped(argument)
-        case "fail":
-            raise RuntimeError(argument or "as the script says")
-        case "fail_for_good":
-            raise TaskFailed(argument)
-        case "sys_exit":
-            sys.exit(int(argument))
-        case "os_exit":
-            os._exit(int(argument))
-        case "signal":
-            os.kill(os.getpid(), signal.Signals[argument])
-            time.sleep(HOUR)  # until the signal arrives
-        case "hang":
-            time.sleep(HOUR)
-        case "ignore_sigterm":
-            ignore_everything()
-        case "wait_for":
-            while not Path(argument).exists():
-                time.sleep(0.01)
-        case "allocate_mb":
-            return len(bytearray(int(argument) * MEGABYTE))
-        case "print_mb":
-            for number in range(int(argument) * MEGABYTE // 100):
-                print(f"{number:099}")  # noqa: T201
-        case "pull":
-            return get_current_context()["ti"].xcom_pull(task_ids=argument)
-        case "environ":
-            return {name: value for name, value in os.environ.items() if name.startswith("TURNOUT_")}
-        case "sockets":
-            return [link for link in map(_target, Path("/proc/self/fd").iterdir()) if link.startswith("socket:")]
-        case _:
-            raise ValueError(f"No such action: {action}")
-    return None
+    return ACTIONS[verb](argument)
 
 
-def ignore_everything() -> None:
+def skip(reason: str) -> None:
+    """End as skipped."""
+    raise TaskSkipped(reason)
+
+
+def fail(reason: str) -> None:
+    """Fail, to be tried again."""
+    raise RuntimeError(reason or "as the script says")
+
+
+def fail_for_good(reason: str) -> None:
+    """Fail, not to be tried again."""
+    raise TaskFailed(reason)
+
+
+def kill_itself(name: str) -> None:
+    """Send a signal to this process, and wait for it."""
+    os.kill(os.getpid(), signal.Signals[name])
+    hang()
+
+
+def hang(_argument: str = "") -> None:
+    """Hang until ended."""
+    time.sleep(HOUR)
+
+
+def ignore_sigterm(_argument: str) -> None:
     """Hang, whatever is raised here."""
     while True:
         try:
-            time.sleep(HOUR)
-        except BaseException as error:  # noqa: BLE001, PERF203
+            hang()
+        except BaseException as error:  # noqa: BLE001
             print(f"ignored {error!r}")  # noqa: T201
+
+
+def wait_for(path: str) -> None:
+    """Wait until a file is there."""
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
+def print_megabytes(count: str) -> None:
+    """Print a lot."""
+    for number in range(int(count) * MEGABYTE // 100):
+        print(f"{number:099}")  # noqa: T201
+
+
+def pull(task_id: str) -> Any:
+    """Return the result of another task."""
+    return get_current_context()["ti"].xcom_pull(task_ids=task_id)
+
+
+def turnout_environ(_argument: str) -> dict[str, str]:
+    """Return what this process knows of our settings."""
+    return {name: value for name, value in os.environ.items() if name.startswith("TURNOUT_")}
+
+
+def open_sockets(_argument: str) -> list[str]:
+    """Return the sockets that this process has open."""
+    return [link for link in map(_target, Path("/proc/self/fd").iterdir()) if link.startswith("socket:")]
 
 
 def _target(link: Path) -> str:
@@ -112,6 +128,26 @@ def _target(link: Path) -> str:
         return str(link.readlink())
     except OSError:  # the descriptor of the listing itself
         return ""
+
+
+ACTIONS: dict[str, Callable[[str], Any]] = {
+    "succeed": lambda result: result or None,
+    "return_bytes": lambda count: "x" * int(count),
+    "skip": skip,
+    "fail": fail,
+    "fail_for_good": fail_for_good,
+    "sys_exit": lambda code: sys.exit(int(code)),
+    "os_exit": lambda code: os._exit(int(code)),
+    "signal": kill_itself,
+    "hang": hang,
+    "ignore_sigterm": ignore_sigterm,
+    "wait_for": wait_for,
+    "allocate_mb": lambda count: len(bytearray(int(count) * MEGABYTE)),
+    "print_mb": print_megabytes,
+    "pull": pull,
+    "environ": turnout_environ,
+    "sockets": open_sockets,
+}
 
 
 def act() -> Any:
