@@ -93,17 +93,19 @@ def report_loop(connection: Connection, process_id: int, did: str) -> None:
     )
 
 
-def declare_dead(connection: Connection) -> list[tuple[int, ProcessKind, str]]:
-    """End the term of every process that let its lease expire; return their (id, kind, name)."""
+def declare_dead(connection: Connection, kinds: Sequence[ProcessKind]) -> list[tuple[int, ProcessKind, str]]:
+    """End the term of every process of some kinds that let its lease expire; return their (id, kind, name)."""
     rows = connection.execute(
         text("""
             UPDATE process SET state = 'dead', ended_at = clock_timestamp()
             WHERE id IN (
-                SELECT id FROM process WHERE state = 'alive' AND lease_expires_at < clock_timestamp()
+                SELECT id FROM process
+                WHERE state = 'alive' AND kind = ANY(:kinds) AND lease_expires_at < clock_timestamp()
                 ORDER BY id FOR UPDATE SKIP LOCKED
             )
             RETURNING id, kind, name
-        """)
+        """),
+        {"kinds": list(kinds)},
     )
     return [(row.id, row.kind, row.name) for row in rows]
 

@@ -84,8 +84,9 @@ _CANDIDATES = text("""
     FROM unnest(CAST(:pools AS text[]), CAST(:queues AS text[]), CAST(:limits AS bigint[])) AS q (pool, queue, most)
     CROSS JOIN LATERAL (
         SELECT s.id, s.pool, s.queue, s.pool_slots, s.priority_weight, s.run_date
-        FROM task_instance s JOIN dag d ON d.dag_id = s.dag_id
+        FROM task_instance s JOIN dag d ON d.dag_id = s.dag_id JOIN pool p ON p.name = s.pool
         WHERE s.state = 'scheduled' AND s.pool = q.pool AND s.queue = q.queue AND NOT d.is_paused
+          AND s.pool_slots <= p.slots
         ORDER BY s.priority_weight DESC, s.run_date, s.id
         LIMIT q.most
     ) t
@@ -164,7 +165,10 @@ def count_active(connection: Connection) -> list[ActiveCount]:
 
 
 def read_candidates(connection: Connection, limits: Sequence[tuple[str, str, int]]) -> list[Candidate]:
-    """Read the first waiting task instances of each (pool, queue, most), in the order in which they may start."""
+    """Read the first waiting task instances of each (pool, queue, most), in the order in which they may start.
+
+    Left out are those of paused DAGs, and those that need more slots than their pool has in all.
+    """
     if not limits:
         return []
     pools, queues, most = zip(*limits, strict=True)

@@ -9,6 +9,10 @@ from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from turnout.metadata.engine import explain
+from turnout.metadata.errors import DatabaseUnavailableError
 
 #: What schedulers listen on. The payload is empty, so that PostgreSQL folds several of one transaction into one.
 CHANNEL = "turnout_scheduler"
@@ -55,12 +59,19 @@ def listen(engine: Engine, on_notify: Callable[[], None], stopping: threading.Ev
         check_s: how often `stopping` is looked at, in seconds.
 
     Raises:
-        sqlalchemy.exc.DBAPIError, psycopg.Error: the connection was lost.
+        MetadataError: the connection was lost.
     """
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text(f"LISTEN {CHANNEL}"))
-        driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
-        on_notify()
-        while not stopping.is_set():
-            for _ in driver.notifies(timeout=check_s, stop_after=1):
-                on_notify()
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text(f"LISTEN {CHANNEL}"))
+            on_notify()
+            driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
+            try:
+                while not stopping.is_set():
+                    for _ in driver.notifies(timeout=check_s, stop_after=1):
+                        on_notify()
+            except psycopg.Error as error:
+                connection.invalidate()
+                raise DatabaseUnavailableError(f"The connection that listens was lost: {error}") from error
+    except DBAPIError as error:
+        raise explain(error, engine) from error

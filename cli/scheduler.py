@@ -1,0 +1,34 @@
+"""`turnout scheduler`."""
+
+import os
+import queue
+import signal
+import socket
+from typing import Annotated
+
+import typer
+
+from turnout.config.logging import configure_logging
+from turnout.config.settings import load_settings
+from turnout.executor.publisher import CeleryBroker
+from turnout.scheduler.loop import Scheduler
+
+
+def scheduler(
+    name: Annotated[str | None, typer.Option("-n", "--name", help="Name of this scheduler.")] = None,
+) -> None:
+    """Run a scheduler, until SIGTERM or Ctrl-C; start as many as you like, on as many machines."""
+    settings = load_settings()
+    name = name or f"scheduler-{socket.gethostname()}-{os.getpid()}"
+    configure_logging(settings.log, process="scheduler", scheduler=name)
+    requests: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one queue that a signal handler may put into
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _frame: requests.put(number))
+    broker = CeleryBroker(settings)
+    service = Scheduler(settings, broker, name)
+    try:
+        service.start()
+        requests.get()
+    finally:
+        service.stop()
+        broker.close()

@@ -1,0 +1,21 @@
+"""When a scheduler must wake up by itself."""
+
+from sqlalchemy import Connection, text
+
+_NEXT_DUE = text("""
+    SELECT extract(epoch FROM LEAST(
+        (SELECT min(next_run_after) FROM dag WHERE is_active AND NOT is_paused AND next_run_after > now()),
+        (SELECT min(run_after) FROM dag_run WHERE state = 'queued' AND run_after > now()),
+        (SELECT min(next_try_at) FROM task_instance
+         WHERE state IN ('up_for_retry', 'up_for_reschedule') AND next_try_at > now())
+    ) - clock_timestamp())
+""")
+
+
+def seconds_until_next_due(connection: Connection) -> float | None:
+    """Return the time until the next run, retry or reschedule is due; None when nothing is.
+
+    What is overdue already does not count: a pass over all steps has just done what can be done about it.
+    """
+    seconds = connection.scalar(_NEXT_DUE)
+    return None if seconds is None else max(0.0, float(seconds))

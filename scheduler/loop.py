@@ -1,0 +1,154 @@
+"""The loop of a scheduler. Every scheduler runs the same one; there is no leader, and row locks keep them apart.
+
+1. create runs   what the timetables say is due becomes queued runs
+2. start runs    queued runs become running ones within `max_active_runs`
+3. decide        news of running runs become new states of their task instances
+4. queue         waiting task instances become queued ones within pools and what workers can start: the critical section
+5. publish       what was queued goes to the broker, after the commit
+6. repair        on a timer: what dead processes and lost messages left behind
+
+A step is one module with one public function, and one transaction. A pass that did something is followed by another;
+then the loop sleeps until the next timer, or until a notification wakes it. It never forks, parses a DAG file, or waits
+for the broker.
+"""
+
+import json
+import threading
+from dataclasses import asdict, dataclass
+
+import structlog
+
+from turnout.config.outage import Outage
+from turnout.config.settings import Settings
+from turnout.metadata.engine import open_engine, transact
+from turnout.metadata.errors import MetadataError
+from turnout.metadata.messages import Broker
+from turnout.metadata.migrate import require_current
+from turnout.metadata.processes import Registration
+from turnout.metadata.timers import seconds_until_next_due
+from turnout.metadata.versions import VersionCache
+from turnout.scheduler.create_runs import create_due_runs
+from turnout.scheduler.decide import decide
+from turnout.scheduler.lease import Lease
+from turnout.scheduler.publish import Publisher
+from turnout.scheduler.queue import queue_ready
+from turnout.scheduler.repair import Reaper
+from turnout.scheduler.start_runs import start_runs
+from turnout.scheduler.waker import Waker
+
+log = structlog.get_logger(__name__)
+
+#: How soon a scheduler looks again at a pool that another one was serving.
+CONTENDED_PAUSE_S = 0.02
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass over the steps did."""
+
+    created: int
+    started: int
+    moved: int
+    finished: int
+    queued: int
+    repaired: int
+    is_contended: bool
+
+    @property
+    def did_something(self) -> bool:
+        """Whether anything changed, so that another pass may find more to do."""
+        return any((self.created, self.started, self.moved, self.finished, self.queued, self.repaired))
+
+
+class Scheduler:
+    """One scheduler.
+
+    Args:
+        settings: the settings.
+        broker: what it needs of the broker; closed by whoever made it.
+        name: what it is called in the registry.
+    """
+
+    def __init__(self, settings: Settings, broker: Broker, name: str) -> None:
+        url, lease_s = settings.database.get_secret_value(), settings.scheduler.lease_s
+        self._batch = settings.scheduler.batch_size
+        # A scheduler that is paused inside a transaction loses its locks when its lease is over.
+        self._engine = open_engine(url, name=name, idle_in_transaction_s=lease_s)
+        self._versions = VersionCache()
+        self._lease = Lease(url, Registration("scheduler", name, lease_s), self._report)
+        self._publisher = Publisher(broker)
+        self._reaper = Reaper(self._engine, broker, self._lease, settings)
+        self._waker = Waker(url, name)
+        self._outage = Outage("database")
+        self._last: Pass | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
+
+    def start(self) -> None:
+        """Register and begin.
+
+        Raises:
+            DatabaseUnavailableError: the database cannot be reached.
+            SchemaError: its tables are not those of this version.
+        """
+        require_current(self._engine)
+        self._lease.start()
+        self._publisher.start()
+        self._waker.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the pass that is under way, publish what it queued, and end the term; a second call does nothing."""
+        self._stopping.set()
+        self._waker.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._publisher.stop()
+        self._lease.stop()
+        self._engine.dispose()
+
+    def run_once(self) -> Pass:
+        """Run every step once.
+
+        Raises:
+            MetadataError: the database cannot be used.
+        """
+        created = transact(self._engine, lambda c: create_due_runs(c, self._versions, self._batch))
+        started = transact(self._engine, lambda c: start_runs(c, self._batch))
+        decided = transact(self._engine, lambda c: decide(c, self._versions, self._batch))
+        queued = transact(self._engine, lambda c: queue_ready(c, self._lease.process_id, self._batch))
+        self._publisher.submit(queued.messages)
+        repaired = self._reaper.run_if_due()
+        return Pass(
+            created=created,
+            started=started,
+            moved=decided.moved,
+            finished=decided.finished,
+            queued=len(queued.messages),
+            repaired=repaired.attempts,
+            is_contended=queued.is_contended,
+        )
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._waker.take_news()
+            try:
+                done = self._last = self.run_once()
+                pause_s = 0.0 if done.did_something else self._pause_s(done)
+            except MetadataError as error:
+                self._stopping.wait(self._outage.note(error))
+            except Exception:  # a bug in one step: say so, and do not die of it, since the next pass may get further
+                log.exception("loop.failed")
+                self._stopping.wait(self._outage.note(RuntimeError("see loop.failed")))
+            else:
+                self._outage.over()
+                self._waker.sleep(pause_s)
+
+    def _pause_s(self, done: Pass) -> float:
+        timers = [self._reaper.due_in_s, transact(self._engine, seconds_until_next_due)]
+        if done.is_contended:
+            timers.append(CONTENDED_PAUSE_S)
+        return min(timer for timer in timers if timer is not None)
+
+    def _report(self) -> str | None:
+        return json.dumps(asdict(self._last)) if self._last else None
