@@ -7,7 +7,7 @@ back.
 """
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import structlog
 from celery.worker.consumer import Consumer
@@ -24,6 +24,11 @@ _EVENT_DELAY_S = 0.25
 
 class AttemptConsumer(Consumer):  # type: ignore[misc]  # celery has no types
     """A consumer that keeps the event loop turning while it has no broker."""
+
+    class Blueprint(Consumer.Blueprint):  # type: ignore[misc]
+        """Celery's steps but one: nothing here is delayed by the broker."""
+
+        default_steps: ClassVar = [step for step in Consumer.Blueprint.default_steps if "delayed_delivery" not in step]
 
     connection: Any
 

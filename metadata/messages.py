@@ -44,7 +44,7 @@ class Broker(Protocol):
         """Publish a batch; raise BrokerUnavailableError when any of it may not have arrived."""
 
     def depths(self, queues: Iterable[str]) -> dict[str, int]:
-        """Count the messages that each Celery queue holds, those delivered but not acknowledged included."""
+        """Count the messages that wait in each Celery queue, those already delivered to a worker not included."""
 
     def close(self) -> None:
         """Give up the connection."""
