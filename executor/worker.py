@@ -79,7 +79,8 @@ class Worker:
     def __init__(self, settings: Settings, options: WorkerOptions) -> None:
         self._options = options
         self._engine = open_engine(settings.database.get_secret_value(), name=options.name, connections=CONNECTIONS)
-        pools = options.pools or transact(self._engine, pool_names)
+        known_pools = transact(self._engine, pool_names)  # fails early when the database cannot be used
+        pools = options.pools or known_pools
         self._app = make_app(settings, [celery_queue(pool, queue) for pool in pools for queue in options.queues])
         _check_broker(self._app)
         roster, term = Roster(), Term()
