@@ -37,7 +37,7 @@ def run_machine(settings: Settings, *, workers: int, schedulers: int) -> None:
 def machine_specs(workers: int, schedulers: int) -> list[ProcessSpec]:
     """List the processes of one machine."""
     names = [f"scheduler-{number}" for number in range(1, schedulers + 1)]
-    specs = [ProcessSpec(name, turnout_command("scheduler")) for name in names]
+    specs = [ProcessSpec(name, turnout_command("scheduler", "--name", name)) for name in names]
     names = [f"worker-{number}" for number in range(1, workers + 1)]
     specs += [ProcessSpec(name, turnout_command("worker", "--name", name)) for name in names]
     return [*specs, ProcessSpec("dag-processor", turnout_command("dag-processor"))]

@@ -1,17 +1,16 @@
 """The command line on a database of its own, in this process or as a process."""
 
-import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Engine, text
 
 from turnout.cli.main import main
 from turnout.config.settings import load_settings
@@ -19,15 +18,11 @@ from turnout.executor.publisher import CeleryBroker
 from turnout.metadata import dags, processes, queueing, runs
 from turnout.metadata.attempts import AttemptKey, ClaimedAttempt, FinishedAttempt, claim_queued, finish_if_running
 from turnout.metadata.decisions import schedule_due, set_states
-from turnout.metadata.engine import open_engine, transact
+from turnout.metadata.engine import transact
 from turnout.metadata.messages import AttemptMessage
-from turnout.metadata.migrate import migrate
 from turnout.metadata.states import Outcome, TaskState
 from turnout.tasks.loading import load_file
 from turnout.tasks.serialization import content_hash, serialize
-
-SERVER = "postgresql://root@127.0.0.1"
-_numbers = itertools.count()
 
 ORDERS = """
 from datetime import datetime
@@ -41,40 +36,6 @@ with DAG("orders_daily", schedule="@daily", start_date=datetime(2024, 1, 1), cat
 with DAG("by_hand", schedule=None, tags=["ad-hoc"]):
     BashOperator(task_id="only", bash_command="true")
 """
-
-
-def _admin(*statements: str) -> None:
-    admin = create_engine(f"{SERVER}/postgres".replace("://", "+psycopg://"), isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
-    admin.dispose()
-
-
-@pytest.fixture(scope="session")
-def template() -> Iterator[str]:
-    name = f"turnout_cli_{os.getpid()}"
-    _admin(f"CREATE DATABASE {name}")
-    engine = open_engine(f"{SERVER}/{name}", name="test")
-    migrate(engine)
-    engine.dispose()
-    yield name
-    _admin(f"DROP DATABASE {name}")
-
-
-@pytest.fixture
-def database_url(template: str) -> Iterator[str]:
-    name = f"{template}_{next(_numbers)}"
-    _admin(f"CREATE DATABASE {name} TEMPLATE {template}")
-    yield f"{SERVER}/{name}"
-    _admin(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = open_engine(database_url, name="test")
-    yield engine
-    engine.dispose()
 
 
 @dataclass(frozen=True)
