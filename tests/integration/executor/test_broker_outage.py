@@ -12,19 +12,19 @@ from turnout.metadata.messages import BrokerUnavailableError
 
 
 @pytest.fixture
-def servers(tmp_path: Path) -> Iterator[EmbeddedServers]:
+def own_servers(tmp_path: Path) -> Iterator[EmbeddedServers]:
     with EmbeddedServers(tmp_path / "servers", postgres=False, durable=False) as servers:
         yield servers
 
 
 @pytest.fixture
-def broker_url(servers: EmbeddedServers) -> str:
-    return servers.broker_url
+def broker_url(own_servers: EmbeddedServers) -> str:
+    return own_servers.broker_url
 
 
 @pytest.fixture
-def valkey(servers: EmbeddedServers) -> EmbeddedServer:
-    return servers.running[0]
+def valkey(own_servers: EmbeddedServers) -> EmbeddedServer:
+    return own_servers.running[0]
 
 
 def test_work_goes_on_without_a_broker_and_new_work_starts_when_it_is_back(
