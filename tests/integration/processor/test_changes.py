@@ -154,6 +154,23 @@ def test_a_file_mends_when_the_module_that_it_lacked_appears(
     assert database.active() == ["a"]
 
 
+def test_a_file_that_changes_while_it_is_parsed_is_stored_as_it_is_afterwards(
+    folder: Folder, processor: DagProcessor, database: Database
+) -> None:
+    folder.write(
+        "a.py",
+        """
+        import pathlib
+        DAG('before', schedule=None)
+        pathlib.Path(__file__).write_text("from turnout.tasks import DAG\\nDAG('after', schedule=None)\\n")
+        """,
+    )
+
+    processor.run_once()
+
+    assert database.rows("SELECT dag_id FROM dag") == [("after",)]
+
+
 def test_links_caches_hidden_and_other_files_are_passed_over(
     folder: Folder, processor: DagProcessor, database: Database
 ) -> None:

@@ -127,12 +127,16 @@ def test_a_folder_that_is_replaced_is_watched_anew(
     folder: Folder, make_processor: Callable[..., DagProcessor], database: Database
 ) -> None:
     folder.write_dag("a.py", "a")
-    make_processor(processor={"scan_interval_s": 0.2}).start()
+    processor = make_processor(processor=RARE)
+    processor.start()
     eventually(lambda: database.active() == ["a"])
     folder.path.rename(folder.path.with_name("old"))
     folder.write_dag("b.py", "b")
-
+    processor._news.put(None)  # the one listing
     eventually(lambda: database.active() == ["b"])
+
+    folder.write_dag("c.py", "c")
+    eventually(lambda: database.active() == ["b", "c"])
 
 
 def test_an_outage_of_the_database_is_said_once_and_survived(
