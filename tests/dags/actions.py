@@ -1,0 +1,156 @@
+"""What a scripted task can do; the DAG files beside this one use it.
+
+Every start and every end of an attempt is appended to the ledger, a file of JSON lines, by the task itself: it is the
+judge of what has really run.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from turnout.tasks import TaskFailed, TaskSkipped, get_current_context
+
+HOUR = 3600
+MEGABYTE = 1 << 20
+
+
+def record(event: str) -> None:
+    """Append to the ledger; a line is one write, so that processes may share the file."""
+    context = get_current_context()
+    ti = context["ti"]
+    line = {
+        "event": event,
+        "attempt_id": ti.attempt_id,
+        "dag_id": ti.dag_id,
+        "run_id": ti.run_id,
+        "task_id": ti.task_id,
+        "map_index": ti.map_index,
+        "pid": os.getpid(),
+        "time": time.time(),
+    }
+    fd = os.open(context["params"]["ledger"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(fd, (json.dumps(line) + "\n").encode())
+    finally:
+        os.close(fd)
+
+
+def next_action() -> str:
+    """Choose the action of this attempt by how many the task has started in this run before."""
+    context = get_current_context()
+    ti, params = context["ti"], context["params"]
+    script = params.get("script", {})
+    actions = script.get(ti.task_id, script.get("*", ["succeed"]))
+    path = Path(params["ledger"])
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    before = sum((line["event"], line["run_id"], line["task_id"]) == ("start", ti.run_id, ti.task_id) for line in lines)
+    return str(actions[min(before, len(actions) - 1)])
+
+
+def perform(action: str) -> Any:
+    """Do one thing: a verb, and its argument after a colon."""
+    verb, _, argument = action.partition(":")
+    return ACTIONS[verb](argument)
+
+
+def skip(reason: str) -> None:
+    """End as skipped."""
+    raise TaskSkipped(reason)
+
+
+def fail(reason: str) -> None:
+    """Fail, to be tried again."""
+    raise RuntimeError(reason or "as the script says")
+
+
+def fail_for_good(reason: str) -> None:
+    """Fail, not to be tried again."""
+    raise TaskFailed(reason)
+
+
+def kill_itself(name: str) -> None:
+    """Send a signal to this process, and wait for it."""
+    os.kill(os.getpid(), signal.Signals[name])
+    hang()
+
+
+def hang(_argument: str = "") -> None:
+    """Hang until ended."""
+    time.sleep(HOUR)
+
+
+def ignore_sigterm(_argument: str) -> None:
+    """Hang, whatever is raised here."""
+    while True:
+        try:
+            hang()
+        except BaseException as error:  # noqa: BLE001
+            print(f"ignored {error!r}")  # noqa: T201
+
+
+def wait_for(path: str) -> None:
+    """Wait until a file is there."""
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
+def print_megabytes(count: str) -> None:
+    """Print a lot."""
+    for number in range(int(count) * MEGABYTE // 100):
+        print(f"{number:099}")  # noqa: T201
+
+
+def pull(task_id: str) -> Any:
+    """Return the result of another task."""
+    return get_current_context()["ti"].xcom_pull(task_ids=task_id)
+
+
+def turnout_environ(_argument: str) -> dict[str, str]:
+    """Return what this process knows of our settings."""
+    return {name: value for name, value in os.environ.items() if name.startswith("TURNOUT_")}
+
+
+def open_sockets(_argument: str) -> list[str]:
+    """Return the sockets that this process has open."""
+    return [link for link in map(_target, Path("/proc/self/fd").iterdir()) if link.startswith("socket:")]
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:  # the descriptor of the listing itself
+        return ""
+
+
+ACTIONS: dict[str, Callable[[str], Any]] = {
+    "succeed": lambda result: result or None,
+    "return_bytes": lambda count: "x" * int(count),
+    "skip": skip,
+    "fail": fail,
+    "fail_for_good": fail_for_good,
+    "sys_exit": lambda code: sys.exit(int(code)),
+    "os_exit": lambda code: os._exit(int(code)),
+    "signal": kill_itself,
+    "hang": hang,
+    "ignore_sigterm": ignore_sigterm,
+    "wait_for": wait_for,
+    "allocate_mb": lambda count: len(bytearray(int(count) * MEGABYTE)),
+    "print_mb": print_megabytes,
+    "pull": pull,
+    "environ": turnout_environ,
+    "sockets": open_sockets,
+}
+
+
+def act() -> Any:
+    """Run one attempt."""
+    action = next_action()
+    record("start")
+    result = perform(action)
+    record("end")
+    return result
