@@ -8,11 +8,11 @@ from uuid import UUID
 
 import structlog
 
+from turnout.config.outage import Outage
 from turnout.config.settings import Settings
 from turnout.executor.assignment import INLINE_BYTES, Assignment
 from turnout.executor.inbox import Inbox
 from turnout.executor.logs import log_path
-from turnout.executor.outage import Outage
 from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import Service
 from turnout.executor.term import Term

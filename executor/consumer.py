@@ -14,7 +14,7 @@ from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
 from kombu import Connection
 
-from turnout.executor.outage import Outage
+from turnout.config.outage import Outage
 
 log = structlog.get_logger(__name__)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from turnout.config.outage import Outage
 from turnout.executor import ending
 from turnout.executor.load import LoadMeter
-from turnout.executor.outage import Outage
 from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import Service
 from turnout.executor.stopping import Stopper

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import structlog
 
+from turnout.config.outage import Outage
 from turnout.executor.inbox import Inbox
-from turnout.executor.outage import Outage
 from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import Service
 from turnout.metadata import attempts, wakeups

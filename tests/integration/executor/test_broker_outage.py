@@ -34,7 +34,7 @@ def test_work_goes_on_without_a_broker_and_new_work_starts_when_it_is_back(
     ids = stage.publish({"one": [f"wait_for:{gate}"], "limited": ["hang"]})
     stage.wait_for_start(2)
     valkey.stop()
-    worker.wait_for("server.unavailable")
+    worker.wait_for("outage.began")
     gate.touch()
     stage.wait(ids["one"], "success")
     assert stage.wait(ids["limited"], "failed").cause == "timeout"
@@ -45,7 +45,7 @@ def test_work_goes_on_without_a_broker_and_new_work_starts_when_it_is_back(
     valkey.start()
     stage.broker.publish(messages)
     stage.wait(later["two"], "success")
-    worker.wait_for("server.back")
+    worker.wait_for("outage.over")
 
 
 def test_a_worker_can_be_stopped_while_the_broker_is_away(
@@ -56,7 +56,7 @@ def test_a_worker_can_be_stopped_while_the_broker_is_away(
     ids = stage.publish({"one": [f"wait_for:{gate}"]})
     stage.wait_for_start()
     valkey.stop()
-    worker.wait_for("server.unavailable")
+    worker.wait_for("outage.began")
     worker.process.terminate()
     worker.wait_for("worker.draining")
     gate.touch()

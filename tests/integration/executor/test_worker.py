@@ -115,12 +115,12 @@ def test_outcomes_survive_a_database_that_is_away(stage: Stage, worker: WorkerPr
     _rename_database(stage, name, aside)
     try:
         gate.touch()
-        worker.wait_for("server.unavailable")
+        worker.wait_for("outage.began")
         eventually(lambda: stage.entries("end"))
     finally:
         _rename_database(stage, aside, name)
     stage.wait(ids["one"], "success")
-    worker.wait_for("server.back")
+    worker.wait_for("outage.over")
 
 
 def test_children_hold_no_socket_and_see_no_credentials(stage: Stage, worker: WorkerProcess) -> None:

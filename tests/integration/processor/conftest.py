@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import Engine, text
 
 from turnout.config.settings import Settings
-from turnout.metadata.engine import open_engine
 from turnout.scheduler.processor.service import DagProcessor
 
 #: Nothing that a test expects to succeed takes so long; a file that hangs costs the test all of it.
@@ -108,16 +107,3 @@ def make_processor(settings: Settings) -> Iterator[Callable[..., DagProcessor]]:
 @pytest.fixture
 def processor(make_processor: Callable[..., DagProcessor]) -> DagProcessor:
     return make_processor()
-
-
-@pytest.fixture
-def on_server(database_url: str) -> Iterator[Callable[[str], None]]:
-    """Run statements on the server beside the test's database."""
-    engine = open_engine(database_url.rpartition("/")[0] + "/postgres", name="test")
-
-    def run(statement: str) -> None:
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text(statement))
-
-    yield run
-    engine.dispose()

@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from sqlalchemy import make_url
 
+from tests.conftest import Servers
 from tests.integration.processor.conftest import Database, Folder
 from turnout.config.settings import Settings
 from turnout.metadata.errors import SchemaError
@@ -19,14 +20,8 @@ from turnout.scheduler.processor.service import DagProcessor
 
 #: Listings so rare that only the watch can have noticed a change.
 RARE = {"scan_interval_s": 3600, "import_timeout_s": 5}
+Eventually = Callable[..., object]
 COMMAND = "from turnout.cli.dag_processor import dag_processor; dag_processor()"
-
-
-def eventually(condition: Callable[[], object], timeout_s: float = 20) -> None:
-    give_up = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < give_up, "it did not happen in time"
-        threading.Event().wait(0.02)
 
 
 @pytest.fixture
@@ -51,8 +46,7 @@ def run_command(settings: Settings) -> Iterator[Callable[[], "subprocess.Popen[b
 
 
 def test_a_change_is_stored_without_waiting_for_a_listing(
-    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database
-) -> None:
+    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
     folder.write_dag("a.py", "a")
     make_processor(processor=RARE).start()
     eventually(lambda: database.active() == ["a"])
@@ -69,8 +63,7 @@ def test_a_listing_finds_what_the_watch_missed(
     folder: Folder,
     make_processor: Callable[..., DagProcessor],
     database: Database,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
     monkeypatch.setattr("turnout.scheduler.processor.watch.FolderWatch.follow", lambda _: None)
     make_processor(processor={"scan_interval_s": 0.1}).start()
     folder.write_dag("a.py", "a")
@@ -79,8 +72,7 @@ def test_a_listing_finds_what_the_watch_missed(
 
 
 def test_an_unchanged_file_is_parsed_again_when_its_interval_is_up(
-    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database
-) -> None:
+    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
     folder.write("a.py", "import time\nDAG(f'a{time.time_ns()}', schedule=None)")
     make_processor(processor={"reparse_interval_s": 0.1, **RARE}).start()
 
@@ -89,8 +81,7 @@ def test_an_unchanged_file_is_parsed_again_when_its_interval_is_up(
 
 
 def test_files_that_hang_delay_no_other_once_they_are_known(
-    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database
-) -> None:
+    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
     for name in ("h1", "h2", "h3"):
         folder.write(f"{name}.py", "while True: pass  # dag")
     processor = make_processor(processor={"import_timeout_s": 1, "parallel": 2, "reparse_interval_s": 0.1})
@@ -106,8 +97,7 @@ def test_a_missing_folder_is_waited_for(
     folder: Folder,
     make_processor: Callable[..., DagProcessor],
     database: Database,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys: pytest.CaptureFixture[str], eventually: Eventually) -> None:
     database.execute(
         "INSERT INTO dag (dag_id, is_paused, file_path, max_active_runs) VALUES ('old', false, 'a.py', 16)"
     )
@@ -124,8 +114,7 @@ def test_a_missing_folder_is_waited_for(
 
 
 def test_a_folder_that_is_replaced_is_watched_anew(
-    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database
-) -> None:
+    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
     folder.write_dag("a.py", "a")
     processor = make_processor(processor=RARE)
     processor.start()
@@ -145,17 +134,16 @@ def test_an_outage_of_the_database_is_said_once_and_survived(
     database: Database,
     *,
     database_url: str,
-    on_server: Callable[[str], None],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    name = database_url.rpartition("/")[2]
+    servers: Servers,
+    capsys: pytest.CaptureFixture[str], eventually: Eventually) -> None:
+    name = make_url(database_url).database
     make_processor(processor=RARE).start()
     folder.write_dag("a.py", "a")
     eventually(lambda: database.active() == ["a"])
 
     database.engine.dispose()
-    on_server(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
-    on_server(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")  # noqa: S608
+    servers.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    servers.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")  # noqa: S608
     folder.write_dag("b.py", "b")
     said = ""
 
@@ -165,7 +153,7 @@ def test_an_outage_of_the_database_is_said_once_and_survived(
         return "processor.interrupted" in said
 
     eventually(is_said)
-    on_server(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    servers.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 
     eventually(lambda: database.active() == ["a", "b"])
     said += capsys.readouterr().out
@@ -182,8 +170,7 @@ def test_a_database_without_tables_is_refused_at_the_start(
 
 
 def test_the_command_registers_works_and_leaves_cleanly_on_sigterm(
-    folder: Folder, run_command: Callable[[], "subprocess.Popen[bytes]"], database: Database, tmp_path: Path
-) -> None:
+    folder: Folder, run_command: Callable[[], "subprocess.Popen[bytes]"], database: Database, tmp_path: Path, eventually: Eventually) -> None:
     pid_file = tmp_path / "pid"
     folder.write(
         "hang.py", f"import os, time\nopen({str(pid_file)!r}, 'w').write(f'{{os.getpid()}}.')\ntime.sleep(600)  # dag"
@@ -202,8 +189,7 @@ def test_the_command_registers_works_and_leaves_cleanly_on_sigterm(
 
 
 def test_a_lost_lease_is_followed_by_a_new_term(
-    make_processor: Callable[..., DagProcessor], database: Database
-) -> None:
+    make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
     make_processor(scheduler={"lease_s": 0.3}).start()
     database.execute("UPDATE process SET state = 'dead', ended_at = now()")
 
