@@ -21,7 +21,7 @@ from turnout.scheduler.processor.service import DagProcessor
 #: Listings so rare that only the watch can have noticed a change.
 RARE = {"scan_interval_s": 3600, "import_timeout_s": 5}
 Eventually = Callable[..., object]
-COMMAND = "from turnout.cli.dag_processor import dag_processor; dag_processor()"
+COMMAND = [sys.executable, "-m", "turnout.cli.main", "dag-processor"]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def run_command(settings: Settings) -> Iterator[Callable[[], "subprocess.Popen[b
     }
 
     def run() -> "subprocess.Popen[bytes]":
-        started.append(subprocess.Popen([sys.executable, "-c", COMMAND], env=environment, stderr=subprocess.PIPE))
+        started.append(subprocess.Popen(COMMAND, env=environment, stderr=subprocess.PIPE))
         return started[-1]
 
     yield run
@@ -46,7 +46,8 @@ def run_command(settings: Settings) -> Iterator[Callable[[], "subprocess.Popen[b
 
 
 def test_a_change_is_stored_without_waiting_for_a_listing(
-    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
+    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually
+) -> None:
     folder.write_dag("a.py", "a")
     make_processor(processor=RARE).start()
     eventually(lambda: database.active() == ["a"])
@@ -63,7 +64,9 @@ def test_a_listing_finds_what_the_watch_missed(
     folder: Folder,
     make_processor: Callable[..., DagProcessor],
     database: Database,
-    monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
+    monkeypatch: pytest.MonkeyPatch,
+    eventually: Eventually,
+) -> None:
     monkeypatch.setattr("turnout.scheduler.processor.watch.FolderWatch.follow", lambda _: None)
     make_processor(processor={"scan_interval_s": 0.1}).start()
     folder.write_dag("a.py", "a")
@@ -72,7 +75,8 @@ def test_a_listing_finds_what_the_watch_missed(
 
 
 def test_an_unchanged_file_is_parsed_again_when_its_interval_is_up(
-    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
+    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually
+) -> None:
     folder.write("a.py", "import time\nDAG(f'a{time.time_ns()}', schedule=None)")
     make_processor(processor={"reparse_interval_s": 0.1, **RARE}).start()
 
@@ -81,7 +85,8 @@ def test_an_unchanged_file_is_parsed_again_when_its_interval_is_up(
 
 
 def test_files_that_hang_delay_no_other_once_they_are_known(
-    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
+    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually
+) -> None:
     for name in ("h1", "h2", "h3"):
         folder.write(f"{name}.py", "while True: pass  # dag")
     processor = make_processor(processor={"import_timeout_s": 1, "parallel": 2, "reparse_interval_s": 0.1})
@@ -97,7 +102,9 @@ def test_a_missing_folder_is_waited_for(
     folder: Folder,
     make_processor: Callable[..., DagProcessor],
     database: Database,
-    capsys: pytest.CaptureFixture[str], eventually: Eventually) -> None:
+    capsys: pytest.CaptureFixture[str],
+    eventually: Eventually,
+) -> None:
     database.execute(
         "INSERT INTO dag (dag_id, is_paused, file_path, max_active_runs) VALUES ('old', false, 'a.py', 16)"
     )
@@ -114,7 +121,8 @@ def test_a_missing_folder_is_waited_for(
 
 
 def test_a_folder_that_is_replaced_is_watched_anew(
-    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
+    folder: Folder, make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually
+) -> None:
     folder.write_dag("a.py", "a")
     processor = make_processor(processor=RARE)
     processor.start()
@@ -135,7 +143,9 @@ def test_an_outage_of_the_database_is_said_once_and_survived(
     *,
     database_url: str,
     servers: Servers,
-    capsys: pytest.CaptureFixture[str], eventually: Eventually) -> None:
+    capsys: pytest.CaptureFixture[str],
+    eventually: Eventually,
+) -> None:
     name = make_url(database_url).database
     make_processor(processor=RARE).start()
     folder.write_dag("a.py", "a")
@@ -170,7 +180,12 @@ def test_a_database_without_tables_is_refused_at_the_start(
 
 
 def test_the_command_registers_works_and_leaves_cleanly_on_sigterm(
-    folder: Folder, run_command: Callable[[], "subprocess.Popen[bytes]"], database: Database, tmp_path: Path, eventually: Eventually) -> None:
+    folder: Folder,
+    run_command: Callable[[], "subprocess.Popen[bytes]"],
+    database: Database,
+    tmp_path: Path,
+    eventually: Eventually,
+) -> None:
     pid_file = tmp_path / "pid"
     folder.write(
         "hang.py", f"import os, time\nopen({str(pid_file)!r}, 'w').write(f'{{os.getpid()}}.')\ntime.sleep(600)  # dag"
@@ -189,7 +204,8 @@ def test_the_command_registers_works_and_leaves_cleanly_on_sigterm(
 
 
 def test_a_lost_lease_is_followed_by_a_new_term(
-    make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually) -> None:
+    make_processor: Callable[..., DagProcessor], database: Database, eventually: Eventually
+) -> None:
     make_processor(scheduler={"lease_s": 0.3}).start()
     database.execute("UPDATE process SET state = 'dead', ended_at = now()")
 
