@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from turnout.config.outage import Outage
 from turnout.config.settings import Settings
 from turnout.metadata.dags import ImportProblem
 from turnout.metadata.engine import open_engine, transact
-from turnout.metadata.errors import DatabaseUnavailableError, SchemaError
+from turnout.metadata.errors import DatabaseUnavailableError, MetadataError, SchemaError
 from turnout.metadata.migrate import require_current
 from turnout.metadata.processes import Registration
+from turnout.scheduler.lease import Lease
 from turnout.scheduler.processor.folder import list_files, stamp_of
-from turnout.scheduler.processor.heartbeat import Heartbeat
 from turnout.scheduler.processor.ledger import FileLedger
-from turnout.scheduler.processor.outage import Outage
 from turnout.scheduler.processor.parsed import Parse, ParsedFile
 from turnout.scheduler.processor.pool import ParsePool
 from turnout.scheduler.processor.storing import FileStore, StoredFile
@@ -63,14 +63,14 @@ class DagProcessor:
         self._scan_interval_s = limits.scan_interval_s
         self._parallel = limits.parallel
         self._engine = open_engine(url, name=name, idle_in_transaction_s=IDLE_IN_TRANSACTION_S)
-        self._heartbeat = Heartbeat(url, Registration("dag_processor", name, settings.scheduler.lease_s))
+        self._lease = Lease(url, Registration("dag_processor", name, settings.scheduler.lease_s))
         self._ledger = FileLedger(limits.reparse_interval_s, limits.parallel)
         self._store = FileStore(self._folder, paused_at_creation=settings.dags_are_paused_at_creation)
         self._news: queue.SimpleQueue[Parse | None] = queue.SimpleQueue()  # None: look at the folder, or stop
         self._pool = ParsePool(self._folder, limits.import_timeout_s, limits.parallel, self._news.put)
         self._watch = FolderWatch(self._folder, lambda: self._news.put(None))
-        self._outage = Outage(log, "processor.interrupted")
-        self._missing = Outage(log, "folder.missing")
+        self._outage = Outage("database")
+        self._missing = Outage("DAGs folder")
         self._to_store: deque[Parse] = deque()
         self._parsing = 0
         self._next_look = 0.0
@@ -86,7 +86,7 @@ class DagProcessor:
             SchemaError: its tables are not those of this version.
         """
         require_current(self._engine)
-        self._heartbeat.start()
+        self._lease.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -97,7 +97,7 @@ class DagProcessor:
         self._watch.stop()
         if self._thread.is_alive():
             self._thread.join()
-        self._heartbeat.stop()
+        self._lease.stop()
         self._engine.dispose()
 
     def run_once(self) -> Pass:
@@ -118,10 +118,13 @@ class DagProcessor:
         while not self._stopping.is_set():
             try:
                 self._step(Pass())
-                self._outage.is_over()
+                self._outage.over()
                 self._wait(max(0.0, min(self._next_look, self._ledger.next_due()) - time.monotonic()))
-            except Exception as error:  # noqa: BLE001  an outage passes; a mistake of ours must not stop all other files
-                self._stopping.wait(self._outage.pause_after(error))
+            except MetadataError as error:
+                self._stopping.wait(self._outage.note(error))
+            except Exception as error:  # a mistake of ours must not stop all other files
+                log.exception("processor.failed")
+                self._stopping.wait(self._outage.note(error))
 
     def _step(self, done: Pass) -> None:
         if self._next_look <= time.monotonic():
@@ -137,10 +140,10 @@ class DagProcessor:
         try:
             listing = list_files(self._folder)
         except OSError as error:
-            self._missing.pause_after(error)
+            self._missing.note(error)
             self._next_look = time.monotonic() + MISSING_FOLDER_LOOK_S
             return
-        self._missing.is_over()
+        self._missing.over()
         self._ledger.see(listing)
         retired = transact(self._engine, lambda connection: self._store.retire(connection, listing))
         self._next_look = time.monotonic() + self._scan_interval_s
