@@ -1,0 +1,124 @@
+"""`turnout up`: the whole platform from one command, with the embedded servers of a home of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+Eventually = Callable[..., Any]
+
+HELLO = """
+from turnout.tasks import BashOperator, EmptyOperator, dag, task
+
+
+@dag(schedule=None, is_paused_upon_creation=False)
+def hello():
+    @task
+    def ask():
+        return {"answer": 42}
+
+    @task
+    def double(found):
+        return found["answer"] * 2
+
+    told = BashOperator(task_id="tell", bash_command="echo of {{ run_id }}")
+    double(ask()) >> EmptyOperator(task_id="joint") >> told
+
+
+hello()
+"""
+
+
+class Home:
+    """A home, and the commands that use it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        own = {name: value for name, value in os.environ.items() if not name.startswith("TURNOUT_")}
+        self.environ = own | {"TURNOUT_HOME": str(path)}
+        self.platforms: list[subprocess.Popen[str]] = []
+        (path / "dags").mkdir(parents=True)
+
+    def up(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start the platform."""
+        with (self.path / f"up-{len(self.platforms)}.log").open("w") as log:
+            self.platforms.append(self._start("up", *arguments, stdout=log, stderr=log))
+        return self.platforms[-1]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run another command to its end."""
+        process = self._start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate(timeout=100)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def json(self, *arguments: str) -> Any:
+        """Run a command that prints JSON; None while it fails."""
+        ended = self.run(*arguments, "-o", "json")
+        return json.loads(ended.stdout) if ended.returncode == 0 else None
+
+    def _start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "turnout.cli.main", *arguments]
+        return subprocess.Popen(command, env=self.environ, stdin=subprocess.DEVNULL, text=True, **options)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path / "home")
+    yield home
+    for platform in home.platforms:
+        platform.kill()
+        platform.wait()
+
+
+def stop(platform: subprocess.Popen[str], eventually: Eventually) -> None:
+    family = psutil.Process(platform.pid).children(recursive=True)
+    platform.send_signal(signal.SIGINT)
+    assert platform.wait(60) == 0
+    eventually(lambda: not any(member.is_running() for member in family))
+
+
+def test_a_run_goes_through_and_is_still_there_after_a_restart(home: Home, eventually: Eventually) -> None:
+    (home.path / "dags" / "hello.py").write_text(HELLO)
+    platform = home.up()
+    eventually(lambda: [dag["dag_id"] for dag in home.json("dags", "list") or ()] == ["hello"])
+
+    triggered = home.run("dags", "trigger", "hello", "--run-id", "first", "--wait")
+    assert triggered.returncode == 0, triggered.stderr
+    assert home.run("runs", "wait", "hello", "first").returncode == 0
+    tasks = home.json("tasks", "list", "hello", "first")
+    assert {task["task_id"]: task["state"] for task in tasks} == dict.fromkeys(
+        ("ask", "double", "joint", "tell"), "success"
+    )
+    assert "of first" in home.run("tasks", "logs", "hello", "first", "tell").stdout
+    assert len([row for row in home.json("schedulers", "list") if row["state"] == "alive"]) == 2
+    stop(platform, eventually)
+
+    platform = home.up("--schedulers", "1")
+    runs = eventually(lambda: home.json("runs", "list", "hello"))
+    assert [(run["dag_run_id"], run["state"]) for run in runs] == [("first", "success")]
+    stop(platform, eventually)
+
+
+def test_a_second_platform_on_the_same_home_is_refused_and_two_homes_live_side_by_side(
+    home: Home, tmp_path: Path, eventually: Eventually
+) -> None:
+    home.up("--schedulers", "1")
+    eventually(lambda: home.json("dags", "list") == [])
+    other = Home(tmp_path / "other")
+    neighbour = other.up("--schedulers", "1")
+    try:
+        eventually(lambda: other.json("dags", "list") == [])
+        refused = home.run("up")
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("Error: ")
+        assert len(refused.stderr.splitlines()) == 1
+        assert str(home.platforms[0].pid) in refused.stderr
+    finally:
+        stop(neighbour, eventually)
