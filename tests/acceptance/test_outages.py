@@ -1,0 +1,99 @@
+"""The database and the broker go away in the middle of a run, and come back."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import Engine, make_url
+
+from tests.conftest import Servers
+from tests.platform import Platform
+from turnout.cli.local.servers import EmbeddedServers
+from turnout.config.settings import Settings
+
+Eventually = Callable[..., object]
+
+
+def start_all(platform: Platform) -> None:
+    platform.declare("scripted.py", small=1)
+    for number in (1, 2):
+        platform.start("scheduler", f"scheduler-{number}")
+    platform.start("worker", "worker-1", "-q", "default,gpu", "-c", "2")
+
+
+def assert_nothing_was_lost(platform: Platform, run_id: str) -> None:
+    assert platform.states(run_id) == Counter(success=8)
+    assert set(Counter(entry["attempt_id"] for entry in platform.ledger("start")).values()) == {1}
+    assert platform.scalar("SELECT max(infra_failures) FROM task_instance") == 0
+    assert platform.scalar("SELECT max(try_number) FROM task_instance") == 1
+
+
+def test_running_tasks_outlive_an_outage_of_the_database_and_nobody_is_reaped_for_it(
+    platform: Platform, servers: Servers, database_url: str, eventually: Eventually
+) -> None:
+    start_all(platform)
+    gate = platform.folder / "gate"
+    run_id = platform.trigger("scripted", {"one": [f"wait_for:{gate}"]}, pids="/dev/null", command="true")
+    eventually(lambda: "one" in {entry["task_id"] for entry in platform.ledger()})
+    workers_before = platform.rows("SELECT id FROM process WHERE kind = 'worker'")
+    name = make_url(database_url).database
+    platform.engine.dispose()
+    servers.execute(
+        f"ALTER DATABASE {name} ALLOW_CONNECTIONS false",
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'",  # noqa: S608
+    )
+    gate.touch()
+    eventually(lambda: "one" in {entry["task_id"] for entry in platform.ledger("end")})
+    for process in ("scheduler-1", "scheduler-2", "worker-1"):
+        eventually(lambda process=process: platform.said(process, "outage.began"))
+    # Longer than every lease: the database's own clock is the judge of it.
+    servers.execute("SELECT pg_sleep(6)")
+    servers.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+    eventually(lambda: platform.run_state(run_id) == "success", timeout_s=90)
+
+    assert_nothing_was_lost(platform, run_id)
+    assert platform.rows("SELECT id FROM process WHERE kind = 'worker' AND state = 'alive'") == workers_before
+    assert platform.scalar("SELECT count(*) FROM process WHERE state = 'dead'") == 0
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedServers]:
+    with EmbeddedServers(tmp_path / "broker", postgres=False, durable=False) as broker:
+        yield broker
+
+
+@pytest.fixture
+def frail(engine: Engine, database_url: str, own_broker: EmbeddedServers, tmp_path: Path) -> Iterator[Platform]:
+    """A platform on a broker that may be stopped, and that then forgets everything."""
+    settings = Settings(
+        home=tmp_path, database_url=SecretStr(database_url), broker_url=SecretStr(own_broker.broker_url)
+    )
+    platform = Platform(engine, settings, tmp_path)
+    yield platform
+    platform.stop_all()
+
+
+def test_a_broker_that_was_away_and_came_back_empty_loses_nothing(
+    frail: Platform, own_broker: EmbeddedServers, eventually: Eventually
+) -> None:
+    start_all(frail)
+    gate = frail.folder / "gate"
+    script = {"one": [f"wait_for:{gate}"], "retried": [f"wait_for:{gate}"]}
+    run_id = frail.trigger("scripted", script, pids="/dev/null", command="true")
+    eventually(lambda: {"one", "retried"} <= {entry["task_id"] for entry in frail.ledger()})
+    valkey = own_broker.running[0]
+    valkey.stop()
+    second = frail.trigger("scripted", pids="/dev/null", command="true")
+    gate.touch()
+    eventually(lambda: frail.states(run_id)["success"] >= 2)
+    eventually(lambda: frail.states(second)["scheduled"] + frail.states(second)["queued"] > 0)
+    eventually(lambda: frail.said("worker-1", "outage.began"))
+    valkey.start()
+
+    eventually(lambda: frail.run_state(run_id) == frail.run_state(second) == "success", timeout_s=90)
+
+    assert_nothing_was_lost(frail, run_id)
+    assert_nothing_was_lost(frail, second)
