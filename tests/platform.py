@@ -58,6 +58,14 @@ class Platform:
             )
         return self.processes[name]
 
+    def pretend_worker(self) -> None:
+        """Register a worker that takes nothing, so that schedulers publish and the messages stay at the broker."""
+        with self.engine.begin() as connection:
+            connection.exec_driver_sql("""
+                INSERT INTO process (kind, name, hostname, pid, version, lease_expires_at, queues, slots)
+                VALUES ('worker', 'only-a-row', 'nowhere', 0, '0', now() + interval '1 hour', '{default}', 2)
+            """)
+
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to the main process of one of ours; after SIGKILL, wait until it is gone."""
         process = self.processes[name]

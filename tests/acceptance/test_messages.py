@@ -14,7 +14,7 @@ def test_a_message_deleted_from_the_broker_is_replaced_by_any_scheduler(
     platform: Platform, broker_client: "redis.Redis", eventually: Eventually
 ) -> None:
     platform.declare("scripted.py", small=1)
-    with_worker_alive(platform)
+    platform.pretend_worker()
     platform.start("scheduler", "scheduler-1", TURNOUT_SCHEDULER__MESSAGE_PATIENCE_S="3600")
     run_id = platform.trigger("scripted", {"*": ["succeed"]}, pids="/dev/null", command="true")
     eventually(lambda: broker_client.llen("default_pool.default") > 0)
@@ -36,7 +36,7 @@ def test_work_of_a_queue_whose_last_worker_left_waits_for_the_next_worker(
     platform: Platform, broker_client: "redis.Redis", eventually: Eventually
 ) -> None:
     platform.declare("scripted.py", small=1)
-    with_worker_alive(platform)
+    platform.pretend_worker()
     platform.start("scheduler", "scheduler-1")
     run_id = platform.trigger("scripted", {"*": ["succeed"]}, pids="/dev/null", command="true")
     eventually(lambda: broker_client.llen("default_pool.default") > 0)
@@ -49,12 +49,3 @@ def test_work_of_a_queue_whose_last_worker_left_waits_for_the_next_worker(
     platform.start("worker", "worker-1", "-q", "default,gpu", "-c", "2")
     eventually(lambda: platform.run_state(run_id) == "success", timeout_s=90)
     assert set(Counter(entry["attempt_id"] for entry in platform.ledger()).values()) == {1}
-
-
-def with_worker_alive(platform: Platform) -> None:
-    """Register a worker that takes nothing, so that schedulers publish and the messages stay at the broker."""
-    with platform.engine.begin() as connection:
-        connection.exec_driver_sql("""
-            INSERT INTO process (kind, name, hostname, pid, version, lease_expires_at, queues, slots)
-            VALUES ('worker', 'only-a-row', 'nowhere', 0, '0', now() + interval '1 hour', '{default}', 2)
-        """)

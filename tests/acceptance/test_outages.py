@@ -1,5 +1,6 @@
 """The database and the broker go away in the middle of a run, and come back."""
 
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,13 +15,18 @@ from turnout.cli.local.servers import EmbeddedServers
 from turnout.config.settings import Settings
 
 Eventually = Callable[..., object]
+#: A scheduler reports its last loop with a renewal of its lease: these have looked at leases since.
+LOOPS_SINCE = """
+    SELECT count(*) FROM process WHERE kind = 'scheduler' AND state = 'alive' AND heartbeat_at > :since
+      AND last_loop_at > :since
+"""
 
 
-def start_all(platform: Platform) -> None:
+def start_all(platform: Platform, **variables: str) -> None:
     platform.declare("scripted.py", small=1)
     for number in (1, 2):
-        platform.start("scheduler", f"scheduler-{number}")
-    platform.start("worker", "worker-1", "-q", "default,gpu", "-c", "2")
+        platform.start("scheduler", f"scheduler-{number}", **variables)
+    platform.start("worker", "worker-1", "-q", "default,gpu", "-c", "2", **variables)
 
 
 def assert_nothing_was_lost(platform: Platform, run_id: str) -> None:
@@ -33,7 +39,7 @@ def assert_nothing_was_lost(platform: Platform, run_id: str) -> None:
 def test_running_tasks_outlive_an_outage_of_the_database_and_nobody_is_reaped_for_it(
     platform: Platform, servers: Servers, database_url: str, eventually: Eventually
 ) -> None:
-    start_all(platform)
+    start_all(platform, TURNOUT_WORKER__LEASE_S="6")
     gate = platform.folder / "gate"
     run_id = platform.trigger("scripted", {"one": [f"wait_for:{gate}"]}, pids="/dev/null", command="true")
     eventually(lambda: "one" in {entry["task_id"] for entry in platform.ledger()})
@@ -48,9 +54,12 @@ def test_running_tasks_outlive_an_outage_of_the_database_and_nobody_is_reaped_fo
     eventually(lambda: "one" in {entry["task_id"] for entry in platform.ledger("end")})
     for process in ("scheduler-1", "scheduler-2", "worker-1"):
         eventually(lambda process=process: platform.said(process, "outage.began"))
-    # Longer than every lease: the database's own clock is the judge of it.
-    servers.execute("SELECT pg_sleep(6)")
-    servers.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    # The worker is the last to notice that the database is back, after every lease has run out.
+    platform.kill("worker-1", signal.SIGSTOP)
+    servers.execute("SELECT pg_sleep(7)", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    is_back = platform.scalar("SELECT clock_timestamp() + interval '1 second'")
+    eventually(lambda: platform.scalar(LOOPS_SINCE, since=is_back) == 2)
+    platform.kill("worker-1", signal.SIGCONT)
 
     eventually(lambda: platform.run_state(run_id) == "success", timeout_s=90)
 
@@ -80,10 +89,12 @@ def test_a_broker_that_was_away_and_came_back_empty_loses_nothing(
     frail: Platform, own_broker: EmbeddedServers, eventually: Eventually
 ) -> None:
     start_all(frail)
+    frail.pretend_worker()
     gate = frail.folder / "gate"
     script = {"one": [f"wait_for:{gate}"], "retried": [f"wait_for:{gate}"]}
     run_id = frail.trigger("scripted", script, pids="/dev/null", command="true")
     eventually(lambda: {"one", "retried"} <= {entry["task_id"] for entry in frail.ledger()})
+    eventually(lambda: frail.states(run_id)["queued"] == 2)  # their messages are at the broker, and go with it
     valkey = own_broker.running[0]
     valkey.stop()
     second = frail.trigger("scripted", pids="/dev/null", command="true")
@@ -91,6 +102,8 @@ def test_a_broker_that_was_away_and_came_back_empty_loses_nothing(
     eventually(lambda: frail.states(run_id)["success"] >= 2)
     eventually(lambda: frail.states(second)["scheduled"] + frail.states(second)["queued"] > 0)
     eventually(lambda: frail.said("worker-1", "outage.began"))
+    with frail.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE process SET state = 'stopped' WHERE name = 'only-a-row'")
     valkey.start()
 
     eventually(lambda: frail.run_state(run_id) == frail.run_state(second) == "success", timeout_s=90)
