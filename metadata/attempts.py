@@ -105,7 +105,7 @@ _FINISH = text("""
     ), pushed AS (
         INSERT INTO xcom (dag_run_id, task_id, map_index, key, value)
         SELECT f.dag_run_id, f.task_id, f.map_index, 'return_value', CAST(g.value AS json)
-        FROM finished f JOIN given g ON g.id = f.id
+        FROM finished f JOIN given g USING (id, attempt_id)
         WHERE g.value IS NOT NULL
         ON CONFLICT (dag_run_id, task_id, map_index, key)
         DO UPDATE SET value = EXCLUDED.value, created_at = now()
@@ -122,11 +122,14 @@ _GIVE_BACK = text("""
     RETURNING t.id, t.attempt_id
 """)
 
+#: Seen and locked are two steps, so that an attempt that began in between is not taken for the one before it.
 _LOSE_BY_DEAD_WORKERS = text("""
-    WITH orphaned AS (
-        SELECT t.id FROM task_instance t LEFT JOIN process p ON p.id = t.worker_id
+    WITH seen AS MATERIALIZED (
+        SELECT t.id, t.attempt_id FROM task_instance t LEFT JOIN process p ON p.id = t.worker_id
         WHERE t.state = 'running' AND COALESCE(p.state, 'dead') <> 'alive'
-        ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
+    ), orphaned AS (
+        SELECT t.id FROM task_instance t JOIN seen USING (id, attempt_id)
+        WHERE t.state = 'running' ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
     ), lost AS (
         UPDATE task_instance t
         SET state = CASE WHEN t.infra_failures < :max_infra_retries THEN 'scheduled' ELSE 'failed' END,
@@ -142,10 +145,12 @@ _LOSE_BY_DEAD_WORKERS = text("""
 """)
 
 _UNPUBLISHED_BY_DEAD_SCHEDULERS = text("""
-    WITH orphaned AS (
-        SELECT t.id FROM task_instance t LEFT JOIN process p ON p.id = t.scheduler_id
+    WITH seen AS MATERIALIZED (
+        SELECT t.id, t.attempt_id FROM task_instance t LEFT JOIN process p ON p.id = t.scheduler_id
         WHERE t.state = 'queued' AND COALESCE(p.state, 'dead') <> 'alive'
-        ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
+    ), orphaned AS (
+        SELECT t.id FROM task_instance t JOIN seen USING (id, attempt_id)
+        WHERE t.state = 'queued' ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
     )
     UPDATE task_instance t
     SET state = 'scheduled', scheduled_at = clock_timestamp(), ended_at = clock_timestamp(),
