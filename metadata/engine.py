@@ -69,7 +69,9 @@ def transact(engine: Engine, work: Callable[[Connection], T]) -> T:
             with engine.begin() as connection:
                 return work(connection)
         except DBAPIError as error:
-            if isinstance(error.orig, _CONFLICTS) and attempt < MAX_TRIES:
+            if attempt == MAX_TRIES:
+                raise explain(error, engine) from error
+            if isinstance(error.orig, _CONFLICTS):
                 _back_off(attempt)
             elif error.connection_invalidated and not reconnected:
                 reconnected = True
