@@ -71,7 +71,7 @@ def _upgrade(connection: Connection) -> SchemaStatus:
 
 def _status(connection: Connection) -> SchemaStatus:
     version = str(connection.scalar(text("SHOW server_version")))
-    if int(version.split(".", maxsplit=1)[0].split(" ", maxsplit=1)[0]) < MIN_SERVER_VERSION:
+    if int(connection.scalar(text("SHOW server_version_num")) or 0) < MIN_SERVER_VERSION * 10_000:
         raise MetadataError(f"The server is PostgreSQL {version}; Turnout needs {MIN_SERVER_VERSION} or later.")
     head = ScriptDirectory.from_config(_config(connection)).get_current_head()
     return SchemaStatus(MigrationContext.configure(connection).get_current_revision(), head or "", version)
