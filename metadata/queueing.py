@@ -90,7 +90,7 @@ _CANDIDATES = text("""
         ORDER BY s.priority_weight DESC, s.run_date, s.id
         LIMIT q.most
     ) t
-    ORDER BY t.pool, t.priority_weight DESC, t.run_date, t.id
+    ORDER BY t.priority_weight DESC, t.run_date, t.id
 """)
 
 _QUEUE = text("""
@@ -167,7 +167,8 @@ def count_active(connection: Connection) -> list[ActiveCount]:
 def read_candidates(connection: Connection, limits: Sequence[tuple[str, str, int]]) -> list[Candidate]:
     """Read the first waiting task instances of each (pool, queue, most), in the order in which they may start.
 
-    Left out are those of paused DAGs, and those that need more slots than their pool has in all.
+    The order is one for all pools, since workers may be shared by them. Left out are those of paused DAGs, and those
+    that need more slots than their pool has in all.
     """
     if not limits:
         return []
@@ -180,14 +181,16 @@ def queue_scheduled(connection: Connection, scheduler_id: int, ids: Sequence[int
     """Queue task instances: `scheduled` → `queued`, each with a new attempt id; archive the attempts before.
 
     Returns:
-        The messages to publish once this transaction is committed; nothing when the scheduler's term is over.
+        The messages to publish once this transaction is committed, in the order given; nothing when the scheduler's
+        term is over.
     """
     if not ids:
         return []
     rows = connection.execute(
         _QUEUE,
         {"scheduler_id": scheduler_id, "ids": list(ids), "attempts": [new_attempt_id() for _ in ids]},
-    )
+    ).all()
+    place = {id_: number for number, id_ in enumerate(ids)}
     return [
         AttemptMessage(
             task_instance_id=row.id,
@@ -200,7 +203,7 @@ def queue_scheduled(connection: Connection, scheduler_id: int, ids: Sequence[int
             pool=row.pool,
             queue=row.queue,
         )
-        for row in rows
+        for row in sorted(rows, key=lambda row: place[row.id])
     ]
 
 
