@@ -20,6 +20,7 @@ class DueDag:
     content: Content
     room: int  # runs that may be created before max_active_runs is reached
     last_interval: tuple[datetime, datetime] | None  # of its last scheduled run
+    taken: frozenset[datetime]  # logical dates since then that other runs have, so that no scheduled run can
     now: datetime
 
 
@@ -56,10 +57,17 @@ _OPEN_RUNS = """(
 )"""
 
 _LOCK_DUE_DAGS = text(f"""
-    SELECT d.dag_id, d.current_version_id, d.max_active_runs - {_OPEN_RUNS} AS room, now() AS now, l.*
+    SELECT d.dag_id, d.current_version_id, d.max_active_runs - {_OPEN_RUNS} AS room, now() AS now,
+           l.last_start, l.last_end,
+           ARRAY(
+               SELECT r.logical_date FROM dag_run r
+               WHERE r.dag_id = d.dag_id AND r.run_type <> 'scheduled'
+                 AND r.logical_date > COALESCE(l.last_date, '-infinity')
+           ) AS taken
     FROM dag d
     LEFT JOIN LATERAL (
-        SELECT r.data_interval_start AS last_start, r.data_interval_end AS last_end FROM dag_run r
+        SELECT r.data_interval_start AS last_start, r.data_interval_end AS last_end, r.logical_date AS last_date
+        FROM dag_run r
         WHERE r.dag_id = d.dag_id AND r.run_type = 'scheduled' AND r.logical_date IS NOT NULL
         ORDER BY r.logical_date DESC LIMIT 1
     ) l ON true
@@ -160,6 +168,7 @@ def lock_due_dags(connection: Connection, versions: VersionCache, limit: int) ->
             content=contents[row.current_version_id],
             room=row.room,
             last_interval=(row.last_start, row.last_end) if row.last_start else None,
+            taken=frozenset(row.taken),
             now=row.now,
         )
         for row in rows

@@ -43,7 +43,8 @@ def _plan(dag: DueDag) -> tuple[list[PlannedRun], PlannedRun | None]:
     last = dag.last_interval
     planned = plan_next(dag.content, last, dag.now)
     while planned and planned.run_after <= dag.now and len(due) < dag.room:
-        due.append(planned)
+        if planned.logical_date not in dag.taken:
+            due.append(planned)
         last = (planned.data_interval.start, planned.data_interval.end)
         planned = plan_next(dag.content, last, dag.now)
     return due, planned
