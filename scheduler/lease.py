@@ -48,8 +48,11 @@ class Lease:
 
     @property
     def steady_s(self) -> float:
-        """For how long this process has had the database without a break: it may judge others by their silence."""
-        return time.monotonic() - self._steady_since
+        """For how long this process has had the database without a break: it may judge others by their silence.
+
+        Nothing while a renewal is overdue: the others may be waiting for the same database.
+        """
+        return 0.0 if self._is_overdue() else time.monotonic() - self._steady_since
 
     def start(self) -> None:
         """Register, then renew in the background.
@@ -93,13 +96,16 @@ class Lease:
             MetadataError: the database is away.
         """
         if transact(self._engine, self._renew):
-            # The wall clock goes on while a machine sleeps; after a gap, others need time to renew as well.
-            if time.time() - self._renewed_at > self._registration.lease_s:
+            if self._is_overdue():  # after a gap, others need time to renew as well
                 self._steady_since = time.monotonic()
             self._renewed_at = time.time()
         else:
             log.warning("lease.lost", process_id=self._process_id)
             self._register()
+
+    def _is_overdue(self) -> bool:
+        # The wall clock goes on while a machine sleeps. Whoever renews in time has more than this much left of a lease.
+        return time.time() - self._renewed_at > self._registration.lease_s * (1 - 1 / RENEWALS_PER_LEASE)
 
     def _renew(self, connection: Connection) -> bool:
         report = self._report()

@@ -16,6 +16,7 @@ from turnout.config.settings import Settings
 from turnout.metadata import attempts, processes, queueing, wakeups
 from turnout.metadata.attempts import AttemptKey
 from turnout.metadata.engine import Connection, Engine, transact
+from turnout.metadata.errors import DatabaseUnavailableError
 from turnout.metadata.messages import Broker, BrokerUnavailableError, celery_queue
 from turnout.metadata.processes import ProcessKind
 from turnout.metadata.queueing import Unclaimed
@@ -93,10 +94,10 @@ class Reaper:
         processes.forget_old(connection, KEEP_DEAD_S)
 
     def _reap(self, connection: Connection) -> tuple[int, int]:
-        steady_s = self._lease.steady_s
-        dead = processes.declare_dead(
-            connection, [kind for kind, lease_s in self._lease_s.items() if steady_s > lease_s]
-        )
+        kinds = self._judged()
+        dead = processes.declare_dead(connection, sorted(kinds))
+        if not kinds <= self._judged():  # the statement met a database that stood still, and saw leases that ran out so
+            raise DatabaseUnavailableError("The metadata database stood still for a while: nobody is declared dead.")
         for process_id, kind, name in dead:
             log.warning("process.dead", process_id=process_id, kind=kind, name=name)
         lost = attempts.lose_by_dead_workers(connection, self._settings.max_infra_retries)
@@ -104,6 +105,11 @@ class Reaper:
         _report("attempt.worker_lost", lost)
         _report("attempt.scheduler_lost", unpublished)
         return len(dead), len(lost) + len(unpublished)
+
+    def _judged(self) -> set[ProcessKind]:
+        """Say which kinds of processes had a whole lease to renew while this scheduler had the database."""
+        steady_s = self._lease.steady_s
+        return {kind for kind, lease_s in self._lease_s.items() if steady_s > lease_s}
 
     def _return_lost_messages(self) -> int:
         """Return attempts that wait for a message which the broker no longer has, or for workers that have gone.
