@@ -48,6 +48,7 @@ class Pass:
 
     created: int
     started: int
+    decided: int
     moved: int
     finished: int
     queued: int
@@ -57,7 +58,7 @@ class Pass:
     @property
     def did_something(self) -> bool:
         """Whether anything changed, so that another pass may find more to do."""
-        return any((self.created, self.started, self.moved, self.finished, self.queued, self.repaired))
+        return any((self.created, self.started, self.decided, self.moved, self.queued, self.repaired))
 
 
 class Scheduler:
@@ -122,6 +123,7 @@ class Scheduler:
         return Pass(
             created=created,
             started=started,
+            decided=decided.runs,
             moved=decided.moved,
             finished=decided.finished,
             queued=len(queued.messages),
