@@ -1,13 +1,12 @@
 """`turnout scheduler`."""
 
 import os
-import queue
-import signal
 import socket
 from typing import Annotated
 
 import typer
 
+from turnout.cli.serving import serve
 from turnout.config.logging import configure_logging
 from turnout.config.settings import load_settings
 from turnout.executor.publisher import CeleryBroker
@@ -21,14 +20,8 @@ def scheduler(
     settings = load_settings()
     name = name or f"scheduler-{socket.gethostname()}-{os.getpid()}"
     configure_logging(settings.log, process="scheduler", scheduler=name)
-    requests: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one queue that a signal handler may put into
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _frame: requests.put(number))
     broker = CeleryBroker(settings)
-    service = Scheduler(settings, broker, name)
     try:
-        service.start()
-        requests.get()
+        serve(Scheduler(settings, broker, name))
     finally:
-        service.stop()
         broker.close()

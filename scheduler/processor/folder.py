@@ -18,8 +18,9 @@ class Stamp(NamedTuple):
 def list_files(folder: Path) -> dict[str, Stamp]:
     """List the Python files below a folder by their POSIX path in it.
 
-    Hidden files and folders, `__pycache__` and symbolic links inside the folder are passed over; the folder itself may
-    be a link.
+    A link to a file counts as that file (so a mounted Kubernetes ConfigMap, which is all links, works), and the folder
+    itself may be a link. Hidden files and folders, `__pycache__` and links to folders, which could go in circles, are
+    passed over.
 
     Raises:
         OSError: the folder cannot be read.
@@ -31,7 +32,7 @@ def list_files(folder: Path) -> dict[str, Stamp]:
 def stamp_of(folder: Path, file: str) -> Stamp | None:
     """Return the stamp of a file of the folder; None when it is no longer there."""
     try:
-        status = (folder / file).lstat()
+        status = (folder / file).stat()
     except OSError:
         return None
     return _stamp(status) if stat.S_ISREG(status.st_mode) else None
@@ -44,8 +45,8 @@ def _files(entries: Iterator[os.DirEntry[str]], prefix: str) -> Iterator[tuple[s
         try:
             if entry.is_dir(follow_symlinks=False):
                 yield from _files_below(entry, f"{prefix}{entry.name}/")
-            elif entry.name.endswith(".py") and entry.is_file(follow_symlinks=False):
-                yield prefix + entry.name, _stamp(entry.stat(follow_symlinks=False))
+            elif entry.name.endswith(".py") and entry.is_file():
+                yield prefix + entry.name, _stamp(entry.stat())
         except OSError:
             continue  # removed meanwhile, or not ours to read: as good as not there
 

@@ -171,7 +171,7 @@ def test_a_file_that_changes_while_it_is_parsed_is_stored_as_it_is_afterwards(
     assert database.rows("SELECT dag_id FROM dag") == [("after",)]
 
 
-def test_links_caches_hidden_and_other_files_are_passed_over(
+def test_linked_files_count_and_linked_folders_caches_hidden_and_other_files_do_not(
     folder: Folder, processor: DagProcessor, database: Database
 ) -> None:
     elsewhere = folder.path.parent / "elsewhere"
@@ -183,5 +183,5 @@ def test_links_caches_hidden_and_other_files_are_passed_over(
         folder.write_dag(name, "hidden")
     folder.write_dag("deep/er/a.py", "a")
 
-    assert processor.run_once().parsed == ["deep/er/a.py"]
-    assert database.active() == ["a"]
+    assert sorted(processor.run_once().parsed) == ["deep/er/a.py", "link.py"]
+    assert database.active() == ["a", "linked"]
