@@ -50,7 +50,7 @@ def upgrade() -> None:
         sa.Column("slots", sa.Integer(), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("include_deferred", sa.Boolean(), server_default=sa.text("false"), nullable=False),
-        sa.CheckConstraint("slots >= 0", name="ck_pool_slots_not_negative"),
+        sa.CheckConstraint("slots >= 0", name=op.f("ck_pool_slots_not_negative")),
         sa.PrimaryKeyConstraint("name", name="pk_pool"),
     )
     op.create_table(
@@ -74,8 +74,8 @@ def upgrade() -> None:
         sa.Column("memory_mb", sa.Integer(), nullable=True),
         sa.Column("last_loop_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("last_loop", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
-        sa.CheckConstraint("kind IN ('dag_processor', 'scheduler', 'worker')", name="ck_process_kind_known"),
-        sa.CheckConstraint("state IN ('alive', 'dead', 'stopped')", name="ck_process_state_known"),
+        sa.CheckConstraint("kind IN ('dag_processor', 'scheduler', 'worker')", name=op.f("ck_process_kind_known")),
+        sa.CheckConstraint("state IN ('alive', 'dead', 'stopped')", name=op.f("ck_process_state_known")),
         sa.PrimaryKeyConstraint("id", name="pk_process"),
     )
     op.create_index("ix_process_alive", "process", ["kind"], unique=False, postgresql_where=sa.text("state = 'alive'"))
@@ -138,9 +138,9 @@ def upgrade() -> None:
         sa.Column("conf", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.CheckConstraint(
             "run_type IN ('asset_triggered', 'backfill', 'dag_triggered', 'manual', 'scheduled')",
-            name="ck_dag_run_run_type_known",
+            name=op.f("ck_dag_run_run_type_known"),
         ),
-        sa.CheckConstraint("state IN ('failed', 'queued', 'running', 'success')", name="ck_dag_run_state_known"),
+        sa.CheckConstraint("state IN ('failed', 'queued', 'running', 'success')", name=op.f("ck_dag_run_state_known")),
         sa.ForeignKeyConstraint(["backfill_id"], ["backfill.id"], name="fk_dag_run_backfill_id"),
         sa.ForeignKeyConstraint(["dag_id"], ["dag.dag_id"], name="fk_dag_run_dag_id", ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["dag_version_id"], ["dag_version.id"], name="fk_dag_run_dag_version_id"),
@@ -183,24 +183,26 @@ def upgrade() -> None:
         sa.Column("cause", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.CheckConstraint(
-            "outcome IN ('failed', 'lost', 'returned', 'skipped', 'success')", name="ck_task_instance_outcome_known"
+            "outcome IN ('failed', 'lost', 'returned', 'skipped', 'success')",
+            name=op.f("ck_task_instance_outcome_known"),
         ),
         sa.CheckConstraint(
             "state <> 'running' OR (worker_id IS NOT NULL AND started_at IS NOT NULL)",
-            name="ck_task_instance_running_has_worker",
+            name=op.f("ck_task_instance_running_has_worker"),
         ),
         sa.CheckConstraint(
             "state IN ('deferred', 'failed', 'none', 'queued', 'removed', 'running', 'scheduled', 'skipped', 'success', 'up_for_reschedule', 'up_for_retry', 'upstream_failed')",
-            name="ck_task_instance_state_known",
+            name=op.f("ck_task_instance_state_known"),
         ),
         sa.CheckConstraint(
-            "state NOT IN ('queued', 'running') OR attempt_id IS NOT NULL", name="ck_task_instance_active_has_attempt"
+            "state NOT IN ('queued', 'running') OR attempt_id IS NOT NULL",
+            name=op.f("ck_task_instance_active_has_attempt"),
         ),
         sa.CheckConstraint(
             "state NOT IN ('up_for_retry', 'up_for_reschedule') OR next_try_at IS NOT NULL",
-            name="ck_task_instance_waiting_has_time",
+            name=op.f("ck_task_instance_waiting_has_time"),
         ),
-        sa.CheckConstraint("pool_slots >= 1", name="ck_task_instance_pool_slots_positive"),
+        sa.CheckConstraint("pool_slots >= 1", name=op.f("ck_task_instance_pool_slots_positive")),
         sa.ForeignKeyConstraint(["dag_run_id"], ["dag_run.id"], name="fk_task_instance_dag_run_id", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name="pk_task_instance"),
         sa.UniqueConstraint("dag_run_id", "task_id", "map_index", name="uq_task_instance_dag_run_id_task_id_map_index"),
@@ -261,7 +263,8 @@ def upgrade() -> None:
         sa.Column("cause", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.CheckConstraint(
-            "outcome IN ('failed', 'lost', 'returned', 'skipped', 'success')", name="ck_task_attempt_outcome_known"
+            "outcome IN ('failed', 'lost', 'returned', 'skipped', 'success')",
+            name=op.f("ck_task_attempt_outcome_known"),
         ),
         sa.ForeignKeyConstraint(
             ["task_instance_id"], ["task_instance.id"], name="fk_task_attempt_task_instance_id", ondelete="CASCADE"
