@@ -35,7 +35,8 @@ def migrate(engine: Engine) -> SchemaStatus:
     """Bring the tables to this version; safe when several processes start at once, as one waits for the other.
 
     Raises:
-        MetadataError: the server is older than PostgreSQL 13, or a migration failed (then nothing was changed).
+        MetadataError: the server is older than PostgreSQL 13, the tables are those of a later Turnout, or a migration
+            failed (then nothing was changed).
         DatabaseUnavailableError: the database cannot be reached.
     """
     return transact(engine, _upgrade)
@@ -65,8 +66,18 @@ def _upgrade(connection: Connection) -> SchemaStatus:
     connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
     before = _status(connection)
     if not before.is_current:
+        _refuse_unknown(connection, before.current)
         command.upgrade(_config(connection), "head")
     return _status(connection)
+
+
+def _refuse_unknown(connection: Connection, revision: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config(connection)).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise MetadataError(
+            f"The metadata database has revision {revision}, which this version of Turnout does not know: "
+            "install the version that made it, or a later one."
+        )
 
 
 def _status(connection: Connection) -> SchemaStatus:
