@@ -13,8 +13,8 @@ def _settings(**variables: str) -> Settings:
 def test_a_machine_runs_schedulers_workers_and_one_processor() -> None:
     specs = {spec.name: spec.command[4:] for spec in machine_specs(workers=2, schedulers=2)}
     assert specs == {
-        "scheduler-1": ("scheduler",),
-        "scheduler-2": ("scheduler",),
+        "scheduler-1": ("scheduler", "--name", "scheduler-1"),
+        "scheduler-2": ("scheduler", "--name", "scheduler-2"),
         "worker-1": ("worker", "--name", "worker-1"),
         "worker-2": ("worker", "--name", "worker-2"),
         "dag-processor": ("dag-processor",),
