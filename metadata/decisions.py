@@ -23,9 +23,10 @@ class RunNews:
     changed: frozenset[str] | None  # task ids; None: look at all of it
 
 
+#: An array, since PostgreSQL's guess at the size of a table like `wakeup` is any, and a join might read all of dag_run.
 _LOCK_RUNS = text("""
     SELECT r.id, r.dag_version_id, r.state FROM dag_run r
-    WHERE r.id IN (SELECT w.dag_run_id FROM wakeup w ORDER BY w.id LIMIT :limit)
+    WHERE r.id = ANY(ARRAY(SELECT w.dag_run_id FROM wakeup w ORDER BY w.id LIMIT :limit))
     ORDER BY r.id
     FOR NO KEY UPDATE OF r SKIP LOCKED
 """)

@@ -1,0 +1,298 @@
+"""The statements of the hot path cost what they touch, not what the tables hold.
+
+50,000 finished task instances lie in the tables, and a few hundred that wait or run. Each statement is run for real
+with `EXPLAIN (ANALYZE)` put before it, on the plan that PostgreSQL chooses by itself: no table that grows is read from
+end to end, the index meant for it is used, and few rows are touched.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, Engine, event, text
+
+from tests.conftest import Servers
+from tests.control import graph
+from turnout.metadata import attempts, decisions, processes, queueing, runs, timers, wakeups
+from turnout.metadata.attempts import AttemptKey, FinishedAttempt
+from turnout.metadata.engine import open_engine
+from turnout.metadata.processes import Registration
+from turnout.metadata.runs import NewRun, NextRun
+from turnout.metadata.states import Cause, Outcome, RunState, TaskState
+from turnout.metadata.versions import VersionCache
+from turnout.tasks.serialization import content_hash, serialize
+
+FINISHED_RUNS, TASKS = 5000, 10
+ACTIVE_RUNS = 30
+#: The tables that grow with every run.
+GROWING = {"task_instance", "dag_run", "task_attempt", "xcom"}
+#: No statement here has business with more rows than this, all nodes of its plan taken together.
+MOST_ROWS = 4000
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def big(servers: Servers, template: str) -> Iterator[Engine]:
+    """A database with a long past."""
+    servers.execute(f"CREATE DATABASE big TEMPLATE {template}")
+    engine = open_engine(servers.database("big"), name="test")
+    with engine.begin() as connection:
+        fill(connection)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE"))
+    yield engine
+    engine.dispose()
+    servers.execute("DROP DATABASE big WITH (FORCE)")
+
+
+def fill(connection: Connection) -> None:
+    """Make ten DAGs, each with 500 finished runs and three that are active."""
+    content = serialize(graph("d", {f"t{number}": [f"t{number - 1}"] if number else [] for number in range(TASKS)}))
+    version = connection.scalar(
+        text("""
+            INSERT INTO dag_version (dag_id, version_number, content_hash, content)
+            VALUES ('d', 1, :hash, CAST(:content AS jsonb)) RETURNING id
+        """),
+        {"hash": content_hash(content), "content": json.dumps(content)},
+    )
+    scheduler = processes.register(connection, Registration("scheduler", "s", 3600))
+    worker = processes.register(connection, Registration("worker", "w", 3600, queues=["default"], slots=100))
+    values = {
+        "version": version,
+        "finished": FINISHED_RUNS,
+        "runs": FINISHED_RUNS + ACTIVE_RUNS,
+        "tasks": TASKS,
+        "scheduler": scheduler,
+        "worker": worker,
+    }
+    for statement in _FILL:
+        connection.execute(text(statement), values)
+
+
+_FILL = (
+    """
+    INSERT INTO dag (dag_id, is_paused, file_path, current_version_id, max_active_runs, next_run_after)
+    SELECT 'd' || n, false, 'd.py', :version, 16, now() + (n || ' hours')::interval FROM generate_series(0, 9) n
+    """,
+    """
+    INSERT INTO dag_run (dag_id, run_id, run_type, state, dag_version_id, logical_date, run_after)
+    SELECT 'd' || n % 10, 'r' || n, 'scheduled', CASE WHEN n <= :finished THEN 'success' ELSE 'running' END, :version,
+           timestamptz '2013-01-01' + (n || ' hours')::interval, now()
+    FROM generate_series(1, :runs) n ORDER BY n
+    """,
+    """
+    INSERT INTO task_instance (dag_run_id, dag_id, task_id, state, attempt_id, try_number, pool, pool_slots, queue,
+                               priority_weight, run_date, queued_at, started_at, ended_at, scheduler_id, worker_id,
+                               next_try_at)
+    SELECT r.id, r.dag_id, 't' || n, s.state, gen_random_uuid(), 1, 'default_pool', 1, 'default', n, r.logical_date,
+           now(), now(), now(), :scheduler, :worker, now()
+    FROM dag_run r, generate_series(0, :tasks - 1) n, LATERAL (
+        SELECT CASE WHEN r.state = 'success' THEN 'success'
+                    WHEN n < 2 THEN 'running' WHEN n < 4 THEN 'queued' WHEN n < 6 THEN 'scheduled'
+                    WHEN n < 7 THEN 'up_for_retry' ELSE 'none' END AS state
+    ) s
+    """,
+    """
+    INSERT INTO task_attempt (attempt_id, task_instance_id, try_number, queue)
+    SELECT gen_random_uuid(), id, 1, queue FROM task_instance
+    """,
+    """
+    INSERT INTO xcom (dag_run_id, task_id, map_index, key, value)
+    SELECT dag_run_id, task_id, -1, 'return_value', '1' FROM task_instance WHERE state = 'success'
+    """,
+    "INSERT INTO wakeup (dag_run_id, task_id) SELECT id, 't3' FROM dag_run WHERE state = 'running'",
+    "INSERT INTO dag_run (dag_id, run_id, run_type) SELECT 'd' || n, 'q', 'manual' FROM generate_series(0, 9) n",
+    "INSERT INTO pool (name, slots) SELECT 'p' || n, 10 FROM generate_series(1, 5) n",
+)
+
+
+class Plan:
+    """What a statement did, node by node."""
+
+    def __init__(self, explained: Any) -> None:
+        self.nodes = list(_walk(explained["Plan"]))
+
+    @property
+    def read_from_end_to_end(self) -> set[str]:
+        """The tables that a sequential scan has read."""
+        return {
+            node["Relation Name"] for node in self.nodes if node["Node Type"] == "Seq Scan" and node["Actual Loops"]
+        }
+
+    @property
+    def indexes(self) -> set[str]:
+        """The indexes that were used."""
+        return {node["Index Name"] for node in self.nodes if "Index Name" in node}
+
+    @property
+    def rows(self) -> float:
+        """The rows that were read from tables and indexes, those thrown away included."""
+        scans = [node for node in self.nodes if "Scan" in node["Node Type"]]
+        return float(
+            sum(
+                node["Actual Loops"]
+                * (
+                    node["Actual Rows"]
+                    + node.get("Rows Removed by Filter", 0)
+                    + node.get("Rows Removed by Index Recheck", 0)
+                )
+                for node in scans
+            )
+        )
+
+
+def _walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", ()):
+        yield from _walk(child)
+
+
+def explain(engine: Engine, work: Callable[[Connection], object]) -> list[Plan]:
+    """Run `work`, and roll it back; return the plans of its statements."""
+    plans: list[Plan] = []
+
+    def note(c: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool) -> None:
+        with c.connection.driver_connection.cursor() as cursor:
+            cursor.execute("SAVEPOINT explained")
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+            plans.append(Plan(cursor.fetchone()[0][0]))
+            cursor.execute("ROLLBACK TO explained")
+
+    with engine.connect() as connection:
+        event.listen(engine, "before_cursor_execute", note)
+        try:
+            work(connection)
+        finally:
+            event.remove(engine, "before_cursor_execute", note)
+    return plans
+
+
+@dataclass(frozen=True)
+class Big:
+    """What is active in the big database."""
+
+    keys: dict[str, list[AttemptKey]]  # by state
+    runs: list[int]
+    scheduler_id: int
+    worker_id: int
+
+    def ids(self, state: str) -> list[int]:
+        """The task instances of a state."""
+        return [key.task_instance_id for key in self.keys[state]]
+
+
+@pytest.fixture(scope="module")
+def facts(big: Engine) -> Big:
+    keys: dict[str, list[AttemptKey]] = defaultdict(list)
+    with big.begin() as connection:
+        for row in connection.execute(text("SELECT state, id, attempt_id FROM task_instance WHERE state <> 'success'")):
+            keys[row.state].append(AttemptKey(row.id, row.attempt_id))
+        runs_ = list(connection.scalars(text("SELECT id FROM dag_run WHERE state = 'running'")))
+        scheduler_id, worker_id = connection.scalars(text("SELECT id FROM process ORDER BY kind"))
+    return Big(keys, runs_, scheduler_id, worker_id)
+
+
+def finished(facts: Big) -> list[FinishedAttempt]:
+    return [FinishedAttempt(key, TaskState.SUCCESS, Outcome.SUCCESS, return_value="1") for key in facts.keys["running"]]
+
+
+def new_runs() -> list[NewRun]:
+    return [NewRun(f"d{n}", f"new{n}", "scheduled", NOW, NOW, NOW, NOW) for n in range(10)]
+
+
+def prepare(connection: Connection, statement: str, *values: str) -> None:
+    """Run a statement that is not to be explained."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    driver.execute(statement, values)
+
+
+def lose(connection: Connection, _: Big) -> None:
+    prepare(connection, "UPDATE process SET state = 'dead' WHERE kind = %s", "worker")
+    attempts.lose_by_dead_workers(connection, 3)
+
+
+def give_back_unpublished(connection: Connection, _: Big) -> None:
+    prepare(connection, "UPDATE process SET state = 'dead' WHERE kind = %s", "scheduler")
+    attempts.give_back_by_dead_schedulers(connection)
+
+
+def create(connection: Connection, _: Big) -> None:
+    prepare(connection, "UPDATE dag SET next_run_after = now()")
+    runs.lock_due_dags(connection, VersionCache(), 500)
+    runs.create_runs(connection, new_runs())
+    runs.set_next_runs(connection, [NextRun(f"d{n}", NOW, NOW, NOW, NOW) for n in range(10)])
+
+
+def start(connection: Connection, _: Big) -> None:
+    prepare(connection, "UPDATE dag_run SET run_after = now() WHERE run_type = 'manual'")
+    runs.start_queued(connection, 500)
+
+
+def read_candidates(connection: Connection, _: Big) -> None:
+    queueing.read_candidates(connection, [("default_pool", "default", 20), ("p1", "default", 10)])
+
+
+Work = Callable[[Connection, Big], object]
+PK, SCHEDULED, ACTIVE, UNFINISHED, DUE, RUN_TASK, RUNS = (
+    "pk_task_instance",
+    "ix_task_instance_scheduled",
+    "ix_task_instance_active",
+    "ix_task_instance_unfinished",
+    "ix_task_instance_due",
+    "uq_task_instance_dag_run_id_task_id_map_index",
+    "ix_dag_run_active",
+)
+#: For each statement function, the indexes of which one serves it: which one is PostgreSQL's choice, by numbers.
+STATEMENTS: dict[str, tuple[Work, set[str]]] = {
+    "claim": (lambda c, f: attempts.claim_queued(c, f.worker_id, f.keys["queued"]), {PK, ACTIVE}),
+    "finish": (lambda c, f: attempts.finish_if_running(c, finished(f)), {PK, ACTIVE}),
+    "give back": (lambda c, f: attempts.give_back_queued(c, f.keys["queued"], Cause.MESSAGE_LOST), {PK, ACTIVE}),
+    "lose": (lose, {ACTIVE, PK}),
+    "give back unpublished": (give_back_unpublished, {ACTIVE, PK}),
+    "running on": (lambda c, f: attempts.running_on(c, f.worker_id), {ACTIVE}),
+    "lock pools": (lambda c, _: queueing.lock_pools_with_work(c), {SCHEDULED}),
+    "count pools": (lambda c, _: queueing.count_pools_with_work(c), {SCHEDULED}),
+    "count active": (lambda c, _: queueing.count_active(c), {ACTIVE}),
+    "candidates": (read_candidates, {SCHEDULED}),
+    "queue": (lambda c, f: queueing.queue_scheduled(c, f.scheduler_id, f.ids("scheduled")), {PK, SCHEDULED}),
+    "unclaimed": (lambda c, _: queueing.unclaimed(c, 10), {ACTIVE}),
+    "lock runs": (lambda c, _: decisions.lock_runs_with_news(c, 500), {"pk_dag_run"}),
+    "read states": (lambda c, f: decisions.read_states(c, {run: ["t1", "t2"] for run in f.runs}), {RUN_TASK}),
+    "set states": (
+        lambda c, f: decisions.set_states(c, [(run, "t40", TaskState.SCHEDULED) for run in f.runs]),
+        {RUN_TASK, UNFINISHED},
+    ),
+    "unfinished": (lambda c, f: decisions.without_unfinished(c, f.runs), {UNFINISHED}),
+    "finish runs": (
+        lambda c, f: runs.finish_running(c, dict.fromkeys(f.runs, RunState.SUCCESS)),
+        {"pk_dag_run", UNFINISHED},
+    ),
+    "retries due": (lambda c, _: decisions.schedule_due(c, 500), {DUE}),
+    "timers": (lambda c, _: timers.seconds_until_next_due(c), {DUE, RUNS}),
+    "sweep": (lambda c, _: wakeups.leave_for_active_runs(c), {RUNS}),
+    "forget processes": (lambda c, _: processes.forget_old(c, 0), set()),
+    "create runs": (create, {RUNS, "uq_dag_run_dag_id_logical_date"}),
+    "start runs": (start, {RUNS}),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_statement_touches_what_it_is_about_and_no_more(big: Engine, facts: Big, name: str) -> None:
+    work, indexes = STATEMENTS[name]
+    plans = explain(big, lambda connection: work(connection, facts))
+    assert plans
+    assert set().union(*(plan.read_from_end_to_end for plan in plans)) & GROWING == set()
+    assert not indexes or indexes & set().union(*(plan.indexes for plan in plans))
+    assert max(plan.rows for plan in plans) <= MOST_ROWS
+
+
+def test_the_measure_itself_sees_a_table_that_is_read_from_end_to_end(big: Engine) -> None:
+    (plan,) = explain(big, lambda c: c.execute(text("SELECT count(*) FROM task_instance WHERE error = 'x'")))
+    assert plan.read_from_end_to_end == {"task_instance"}
+    assert plan.rows > MOST_ROWS
