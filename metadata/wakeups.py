@@ -72,6 +72,7 @@ def listen(engine: Engine, on_notify: Callable[[], None], stopping: threading.Ev
                         on_notify()
             except psycopg.Error as error:
                 connection.invalidate()
-                raise DatabaseUnavailableError(f"The connection that listens was lost: {error}") from error
+                reason = " ".join(str(error).split())
+                raise DatabaseUnavailableError(f"The connection that listens was lost: {reason}") from error
     except DBAPIError as error:
         raise explain(error, engine) from error
