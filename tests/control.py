@@ -76,9 +76,12 @@ class Control:
 
     def sql(self, statement: str, **values: Any) -> list[Any]:
         """Run one statement; return its rows as tuples, or as plain values when they have one column."""
-        with self.engine.begin() as connection:
+
+        def work(connection: Connection) -> list[tuple[Any, ...]]:
             result = connection.execute(text(statement), values)
-            found = [tuple(row) for row in result] if result.returns_rows else []
+            return [tuple(row) for row in result] if result.returns_rows else []
+
+        found = self.do(work)
         return [row[0] if len(row) == 1 else row for row in found]
 
     def declare(self, *dags: DAG) -> None:
