@@ -16,16 +16,13 @@ from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.tasks.errors import DagFileError
 from turnout.tasks.operator import BaseOperator
 from turnout.tasks.running import TaskResult, run_task
+from turnout.tasks.signals import TaskStopped
 
 #: Errors are for people and for one column of a table; the whole traceback is in the log.
 _ERROR_CHARS = 1000
 
 logger = logging.getLogger("turnout.task")
 _files = DagFiles()
-
-
-class AttemptStopped(SystemExit):
-    """The attempt is to end now: what SIGTERM raises inside the task."""
 
 
 def run_attempt(assignment: Assignment) -> ChildReport:
@@ -35,7 +32,7 @@ def run_attempt(assignment: Assignment) -> ChildReport:
     try:
         with ChannelClient(assignment) as channel, captured(log), _stoppable(stopped):
             report = _run(assignment, channel)
-    except AttemptStopped:
+    except TaskStopped:  # before the task began, or after it had ended
         report = ChildReport("failed", error="The attempt was stopped.")
     finally:
         log.close()
@@ -102,15 +99,15 @@ def _report(result: TaskResult, channel: ChannelClient) -> ChildReport:
 
 @contextmanager
 def _stoppable(stopped: list[int]) -> Iterator[None]:
-    """Raise `AttemptStopped` in the attempt when the main process asks for its end by SIGTERM."""
+    """Raise `TaskStopped` in the attempt when the main process asks for its end by SIGTERM."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         stopped.append(number)
-        raise AttemptStopped(128 + number)
+        raise TaskStopped(128 + number)
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        with suppress(AttemptStopped):
+        with suppress(TaskStopped):
             signal.signal(signal.SIGTERM, before)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from turnout.config.errors import TurnoutError
 from turnout.tasks.context import Context, RunFacts, build_context, current_context
 from turnout.tasks.declaring import nothing_declared
-from turnout.tasks.signals import TaskFailed, TaskSkipped, TaskTimeout
+from turnout.tasks.signals import TaskFailed, TaskSkipped, TaskStopped, TaskTimeout
 from turnout.tasks.templates import render_task
 from turnout.tasks.timeouts import time_limit
 from turnout.tasks.xcom import MAX_BYTES, XComReader, encode
@@ -66,7 +66,7 @@ def _execute(task: "BaseOperator", context: Context, max_bytes: int) -> str | No
         context["task"] = rendered
         try:
             value = rendered.execute(context)
-        except TaskTimeout:
+        except (TaskStopped, TaskTimeout):
             rendered.on_kill()
             raise
     return encode(value, max_bytes) if task.do_xcom_push and value is not None else None
@@ -95,6 +95,8 @@ def _one_line(error: BaseException) -> str:
             return text or type(error).__name__
         case TaskTimeout():
             return f"Timed out: {text}." if text else "Timed out."
+        case TaskStopped():
+            return "The attempt was stopped."
         case SystemExit():
             return f"The task called sys.exit({error.code!r}): raise TaskFailed or TaskSkipped to end it early."
     place = _author_frames(error.__traceback__)

@@ -1,4 +1,4 @@
-"""What the author of a task raises to steer it, and what Turnout raises inside a task that has run too long."""
+"""What the author of a task raises to steer it, and what Turnout raises inside a task that is to end."""
 
 
 class TaskSkipped(Exception):  # noqa: N818 - a way to end, not a fault
@@ -14,3 +14,7 @@ class TaskTimeout(BaseException):
 
     Not an `Exception`, so that a task's `except Exception` does not swallow it (as in Airflow 3).
     """
+
+
+class TaskStopped(SystemExit):
+    """The attempt is to end now, because its worker or a person says so."""

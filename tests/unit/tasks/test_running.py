@@ -10,6 +10,7 @@ import pytest
 from turnout.tasks import DAG, PythonOperator, TaskFailed, TaskSkipped, TaskTimeout, get_current_context
 from turnout.tasks.errors import DagError
 from turnout.tasks.running import TaskResult
+from turnout.tasks.signals import TaskStopped
 
 
 def operator(function: Callable[..., Any], **arguments: Any) -> PythonOperator:
@@ -107,20 +108,23 @@ def test_catching_exceptions_does_not_swallow_the_timeout(run: Any) -> None:
     assert not issubclass(TaskTimeout, Exception)
 
 
-def test_what_a_task_started_elsewhere_is_stopped_on_timeout(run: Any) -> None:
+@pytest.mark.parametrize(
+    ("work", "error"),
+    [
+        (threading.Event().wait, "Timed out: it ran longer than its execution_timeout of 0:00:00.050000."),
+        (raising(TaskStopped(143)), "The attempt was stopped."),
+    ],
+)
+def test_what_a_task_started_elsewhere_is_stopped_with_it(run: Any, work: Callable[[], object], error: str) -> None:
     killed = []
 
     class Remote(PythonOperator):
         def on_kill(self) -> None:
             killed.append(self.task_id)
 
-    remote = Remote(
-        task_id="remote",
-        python_callable=threading.Event().wait,
-        execution_timeout=timedelta(milliseconds=50),
-        dag=DAG("kill"),
-    )
-    assert run(remote).cause == "timeout"
+    timeout = timedelta(milliseconds=50)
+    remote = Remote(task_id="remote", python_callable=work, execution_timeout=timeout, dag=DAG("kill"))
+    assert run(remote).error == error
     assert killed == ["remote"]
 
 
