@@ -34,7 +34,6 @@ class DagArgs(TypedDict, total=False):
     params: Mapping[str, Any] | None
     tags: Collection[str] | None
     max_active_runs: int
-    max_active_tasks: int
     is_paused_upon_creation: bool | None
     doc_md: str | None
     template_searchpath: str | Iterable[str] | None
@@ -58,7 +57,6 @@ class DAG:
         params: values for templates and tasks, which a run may override by its conf.
         tags: words to find it by.
         max_active_runs: how many of its runs may be running at once.
-        max_active_tasks: how many tasks of one run may be queued or running at once.
         is_paused_upon_creation: whether it is paused when first seen; None leaves it to the settings.
         doc_md: what it does, in Markdown.
         template_searchpath: folders of template files, beside that of the DAG file.
@@ -79,7 +77,6 @@ class DAG:
         params: Mapping[str, Any] | None = None,
         tags: Collection[str] | None = None,
         max_active_runs: int = 16,
-        max_active_tasks: int = 16,
         is_paused_upon_creation: bool | None = None,
         doc_md: str | None = None,
         template_searchpath: str | Iterable[str] | None = None,
@@ -103,7 +100,6 @@ class DAG:
             self.params = check_params(params)
             self.tags = _check_tags(tags)
             self.max_active_runs = check_count(max_active_runs, "max_active_runs", 1)
-            self.max_active_tasks = check_count(max_active_tasks, "max_active_tasks", 1)
             paused = is_paused_upon_creation
             self.is_paused_upon_creation = (
                 None if paused is None else check_type(paused, bool, "is_paused_upon_creation")

@@ -48,7 +48,6 @@ def serialize(dag: "DAG") -> dict[str, Any]:
         "tags": dag.tags,
         "params": as_json(dag.params),
         "max_active_runs": dag.max_active_runs,
-        "max_active_tasks": dag.max_active_tasks,
         "is_paused_upon_creation": dag.is_paused_upon_creation,
         "tasks": {task_id: _task(dag.task_dict[task_id], weights[task_id]) for task_id in sorted(dag.task_dict)},
     }

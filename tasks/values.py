@@ -25,6 +25,7 @@ NOT_YET = frozenset(
         "ignore_first_depends_on_past",
         "inlets",
         "map_index_template",
+        "max_active_tasks",
         "max_active_tis_per_dag",
         "max_active_tis_per_dagrun",
         "max_consecutive_failed_dag_runs",

@@ -13,7 +13,7 @@ START = datetime(2013, 1, 1, tzinfo=UTC)
 
 def test_a_dag_has_the_defaults_of_airflow() -> None:
     plain = DAG("plain")
-    assert (plain.catchup, plain.max_active_runs, plain.max_active_tasks, plain.tags) == (False, 16, 16, [])
+    assert (plain.catchup, plain.max_active_runs, plain.tags) == (False, 16, [])
     assert plain.timetable == NullTimetable()
     assert plain.is_paused_upon_creation is None
 
@@ -44,6 +44,7 @@ def test_fixed_offsets_are_zones_too() -> None:
     [
         ({"shedule": "@daily"}, "DAG has no argument 'shedule': did you mean 'schedule'?"),
         ({"dagrun_timeout": timedelta(1)}, "does not support 'dagrun_timeout' yet"),
+        ({"max_active_tasks": 4}, "does not support 'max_active_tasks' yet"),
         ({"schedule": 5}, "schedule=5 is no schedule"),
         ({"schedule": "@dayly"}, "no schedule preset '@dayly'"),
         ({"schedule": "* * *"}, "cron expression '\\* \\* \\*' is not valid"),

@@ -68,7 +68,6 @@ def test_the_content_says_all_that_schedulers_decide_from() -> None:
         "tags": ["a", "b"],
         "params": {},
         "max_active_runs": 16,
-        "max_active_tasks": 16,
         "is_paused_upon_creation": None,
     }
     assert content["tasks"]["first"] == {
