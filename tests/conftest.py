@@ -16,8 +16,9 @@ import pytest
 import redis
 from sqlalchemy import Engine, create_engine, make_url, text
 
+from tests import law
 from turnout.cli.local.servers import EmbeddedServers
-from turnout.metadata.engine import open_engine
+from turnout.metadata.engine import open_engine, transact
 from turnout.metadata.migrate import migrate
 
 T = TypeVar("T")
@@ -56,11 +57,12 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def template(servers: Servers) -> str:
-    """The name of a database that has the tables."""
+    """The name of a database that has the tables, and refuses changes of state that the law does not know."""
     name = f"template_{os.getpid()}"
     servers.execute(f"CREATE DATABASE {name}")
     engine = open_engine(servers.database(name), name="test")
     migrate(engine)
+    transact(engine, law.enforce)
     engine.dispose()
     return name
 

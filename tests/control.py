@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Engine, text
 
-from tests import law, rows
+from tests import rows
 from turnout.metadata import attempts, processes
 from turnout.metadata.attempts import AttemptKey, ClaimedAttempt, FinishedAttempt
 from turnout.metadata.dags import DeclaredDag, save_dag
@@ -67,7 +67,6 @@ class Control:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.versions = VersionCache()
-        self.do(law.enforce)
         self.scheduler_id = self.do(rows.insert_scheduler)
 
     def do(self, work: Callable[[Connection], T]) -> T:

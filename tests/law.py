@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from turnout.metadata.states import LAW, RUN_LAW, Law
 
 _FUNCTION = """
-    CREATE OR REPLACE FUNCTION law_of_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION law_of_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF OLD.state <> NEW.state AND (OLD.state, NEW.state) NOT IN ({pairs}) THEN
             RAISE EXCEPTION 'no law for {table} %: % -> %', OLD.id, OLD.state, NEW.state;
@@ -21,7 +21,7 @@ _FUNCTION = """
     END $$
 """
 _TRIGGER = """
-    CREATE OR REPLACE TRIGGER law BEFORE UPDATE ON {table} FOR EACH ROW
+    CREATE TRIGGER law BEFORE UPDATE ON {table} FOR EACH ROW
     WHEN (OLD.* IS DISTINCT FROM NEW.*) EXECUTE FUNCTION law_of_{table}()
 """
 _RENEWAL = """
