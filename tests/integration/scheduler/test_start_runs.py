@@ -97,3 +97,13 @@ def test_schedulers_at_the_same_time_start_no_more_than_allowed(control: Control
     assert sum(started) == control.sql("SELECT count(*) FROM dag_run WHERE state = 'running'")[0]
     assert set(control.sql("SELECT count(*) FROM dag_run WHERE state = 'running' GROUP BY dag_id")) == {3}
     assert set(control.sql("SELECT count(*) FROM task_instance GROUP BY dag_run_id")) == {2}
+
+
+def test_runs_that_another_scheduler_is_starting_count_already(control: Control) -> None:
+    declare(control, "d", 3, max_active_runs=2)
+    with control.engine.begin() as other:
+        assert start_runs(other, 500) == 2
+        control.insert_run("d", "earlier", run_after="2013-01-01")
+        assert control.start(limit=1) == 0
+    assert control.start() == 0
+    assert running(control, "d") == ["run0", "run1"]
