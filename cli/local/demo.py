@@ -19,9 +19,6 @@ from turnout.cli.local.errors import ExtraMissingError
 from turnout.cli.local.signals import StopSignals
 from turnout.config.embedded import embedded_folder
 
-#: Of a report in a pipe or file.
-PIPE_WIDTH = 120
-
 
 def demo(
     *, keep: Annotated[bool, typer.Option("--keep", help="Keep the home, with its data, logs and results.")] = False
@@ -33,9 +30,7 @@ def demo(
     wrong.
     """
     _require_data()
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = PIPE_WIDTH
+    console = Console(highlight=False, soft_wrap=True)
     home = Path(tempfile.mkdtemp(prefix="turnout-demo-"))
     went_well = False
     try:
