@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
@@ -47,10 +48,34 @@ def run_command(command: Sequence[str], env: dict[str, str], cwd: str | None, en
     Raises:
         TaskFailed: the program does not exist.
     """
+    started: list[subprocess.Popen[bytes]] = []
     with ExitStack() as cleanup:
         folder = cwd or cleanup.enter_context(TemporaryDirectory(prefix="turnout-task-"))
         try:
-            process = subprocess.Popen(
+            process = cleanup.enter_context(_start(command, env, folder, started))
+            last_line = _log_output(process, encoding)
+            return EndedCommand(process.wait(), last_line)
+        except FileNotFoundError:
+            raise TaskFailed(f"There is no program {command[0]!r} on this worker: install it.") from None
+        except BaseException:
+            for process in started:
+                with process:
+                    end_group(process)
+            raise
+
+
+def _start(
+    command: Sequence[str], env: dict[str, str], folder: str, started: "list[subprocess.Popen[bytes]]"
+) -> "subprocess.Popen[bytes]":
+    """Start a command from a thread, and note it there.
+
+    What a signal raises, it raises in the main thread: there it could strike between the start of the process and the
+    moment at which anybody knows of it.
+    """
+
+    def start() -> None:
+        started.append(
+            subprocess.Popen(
                 command,
                 env=env,
                 cwd=folder,
@@ -59,15 +84,11 @@ def run_command(command: Sequence[str], env: dict[str, str], cwd: str | None, en
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        except FileNotFoundError:
-            raise TaskFailed(f"There is no program {command[0]!r} on this worker: install it.") from None
-        with process:
-            try:
-                last_line = _log_output(process, encoding)
-                return EndedCommand(process.wait(), last_line)
-            except BaseException:
-                end_group(process)
-                raise
+        )
+
+    with ThreadPoolExecutor(1) as starter:
+        starter.submit(start).result()
+    return started[0]
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
