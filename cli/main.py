@@ -12,6 +12,7 @@ COMMANDS = (
     ("scheduler", "turnout.cli.scheduler:scheduler", "Run a scheduler."),
     ("worker", "turnout.cli.worker:worker", "Run tasks: a Celery worker."),
     ("dag-processor", "turnout.cli.dag_processor:dag_processor", "Parse DAG files and store what they declare."),
+    ("flower", "turnout.cli.flower:flower", "Watch the Celery workers in Flower's web pages."),
     ("dags", "turnout.cli.dags:app", "List, show, pause, trigger, test and preview DAGs."),
     ("runs", "turnout.cli.runs:app", "List, show and wait for DAG runs."),
     ("tasks", "turnout.cli.tasks:app", "List and show task instances, their attempts and logs."),

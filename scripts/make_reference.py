@@ -1,4 +1,4 @@
-"""Write `docs/reference/cli.md` and `docs/reference/settings.md` from the code.
+"""Write `cli.md`, `settings.md` and `states.md` in `docs/reference` from the code.
 
 python scripts/make_reference.py            write them
 python scripts/make_reference.py --check    exit with 1 when they are not up to date
@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from turnout.cli.commands import LazyCommand
 from turnout.cli.main import root
 from turnout.config.settings import Section, Settings, variable_name
+from turnout.metadata.states import LAW, RUN_LAW, Law, mermaid
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -46,10 +47,23 @@ A variable of the environment comes before `turnout.toml` in the home folder, wh
 settings are refused. `turnout config show` prints what is in force, and `turnout config check` tries it.
 """
 
+STATES_HEAD = """\
+# States
+
+*Written by `scripts/make_reference.py` from `metadata/states.py`, the only place where states live.*
+
+Every change of a state is one statement that names the state it expects (a compare-and-set) and returns what it
+changed. When nothing comes back, somebody else was first, and the work is dropped.
+"""
+
 
 def main() -> int:
     """Write the pages, or compare them with what is there."""
-    pages = {FOLDER / "cli.md": cli_page(), FOLDER / "settings.md": settings_page()}
+    pages = {
+        FOLDER / "cli.md": cli_page(),
+        FOLDER / "settings.md": settings_page(),
+        FOLDER / "states.md": states_page(),
+    }
     if "--check" not in sys.argv[1:]:
         for path, text in pages.items():
             path.write_text(text)
@@ -75,6 +89,19 @@ def settings_page() -> str:
         assert model  # noqa: S101  these are the sections
         blocks += [f"## `[{key}]`\n", f"{model.__doc__}\n", *_settings(model, list(model.model_fields), (key,))]
     return "\n".join(blocks)
+
+
+def states_page() -> str:
+    """Describe the law of states."""
+    return "\n".join(
+        [STATES_HEAD, *_law("Task instances", LAW), *_law("DAG runs", RUN_LAW)],
+    )
+
+
+def _law(title: str, law: tuple[Law, ...]) -> Iterator[str]:
+    yield f"## {title}\n\n```mermaid\n{mermaid(law).strip()}\n```\n"
+    rows = [f"| `{row.before}` | {row.event} | `{row.after}` | {', '.join(row.actors)} |" for row in law]
+    yield "\n".join(["| from | event | to | who |", "|---|---|---|---|", *rows, ""])
 
 
 def _command(name: str, entry: Any) -> Iterator[str]:
