@@ -1,51 +1,53 @@
-# The whole interface of a developer. `make help` lists it.
+# The whole developer interface. Needs only Python 3.11 or later with venv, and make.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# `make test ARGS="-k fleet"` hands options on to pytest.
+ARGS ?=
 
-.DEFAULT_GOAL := help
-.PHONY: help demo test check format reference fresh clean
+.PHONY: help demo test check format bench up clean
 
-help:  ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+help: ## List the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: $(VENV)/demo.stamp  ## Set up, then run real pipelines once and kill a scheduler on the way
+demo: $(VENV)/.demo ## Run the main job once, on throwaway servers: about half a minute
 	$(BIN)/turnout demo
 
-test: $(VENV)/test.stamp  ## Set up, then run the whole test suite; it starts every server it needs
-	$(BIN)/python -m pytest
+test: $(VENV)/.test ## Run the whole test suite; it starts every server that it needs
+	$(BIN)/python -m pytest $(ARGS)
 
-check: $(VENV)/test.stamp  ## Lint, formatting, types, architecture, generated pages
+check: $(VENV)/.test ## Lint, format, types, arrows between the rooms, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/make_reference.py --check
 
-format: $(VENV)/test.stamp  ## Format the code
+format: $(VENV)/.test ## Format the code and write the generated pages
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-
-reference: $(VENV)/test.stamp  ## Write the generated pages of docs/reference
 	$(BIN)/python scripts/make_reference.py
 
-fresh:  ## Run the demo in a fresh clone, with a virtual environment of its own
-	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && git clone --quiet . "$$folder/turnout" \
-		&& $(MAKE) -C "$$folder/turnout" demo PYTHON="$(PYTHON)" VENV=.venv
+bench: $(VENV)/.test ## Measure throughput and latency
+	$(BIN)/python -m benchmarks.latency
+	$(BIN)/python -m benchmarks.throughput
 
-clean:  ## Remove the virtual environment and the caches
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+up: $(VENV)/.demo ## Run everything on this machine until Ctrl-C
+	$(BIN)/turnout up
+
+clean: ## Delete the virtual environment and what tools leave behind
+	rm -rf $(VENV) build turnout.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Turnout needs Python 3.11 or later: add PYTHON=/path/to/python3.11")'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Turnout needs Python 3.11 or later: make PYTHON=/path/to/python3")'
 	$(PYTHON) -m venv $(VENV)
 
-# A stamp is older than pyproject.toml when the dependencies may have changed.
-$(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
+# The stamps say what is installed; they are older than pyproject.toml when it asks for something else.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[local,examples]'
 	@touch $@
 
-$(VENV)/test.stamp: pyproject.toml | $(BIN)/python
+$(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	@touch $@
+	@touch $@ $(VENV)/.demo
