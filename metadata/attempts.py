@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from turnout.metadata.states import Cause, Outcome, TaskState
+from turnout.metadata.texts import storable
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def finish_if_running(connection: Connection, attempts: Sequence[FinishedAttempt
             "states": [attempt.state for attempt in batch],
             "outcomes": [attempt.outcome for attempt in batch],
             "causes": [attempt.cause for attempt in batch],
-            "errors": [attempt.error for attempt in batch],
+            "errors": [attempt.error and storable(attempt.error) for attempt in batch],
             "delays": [attempt.retry_delay_s for attempt in batch],
             "values": [attempt.return_value for attempt in batch],
         },

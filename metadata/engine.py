@@ -77,6 +77,11 @@ def transact(engine: Engine, work: Callable[[Connection], T]) -> T:
                 reconnected = True
             else:
                 raise explain(error, engine) from error
+        except UnicodeEncodeError as error:  # raised by the driver before it sends anything
+            raise MetadataError(
+                "The metadata database refused a statement: a text holds half of a surrogate pair or a byte that is no "
+                "UTF-8."
+            ) from error
     raise AssertionError("the last try returns or raises")
 
 

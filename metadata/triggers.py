@@ -14,6 +14,7 @@ from turnout.metadata.listings.runs import RunRow, show_run
 from turnout.metadata.runs import NewRun, create_runs
 from turnout.metadata.wakeups import notify_schedulers
 from turnout.tasks.timetables import DataInterval, Timetable, timetable_from_json
+from turnout.tasks.xcom import complain
 
 #: Airflow's default rule (`allowed_run_id_pattern`), less the names that mean something in a path.
 _RUN_ID = re.compile(r"(?!\.+$)[A-Za-z0-9_.~:+-]{1,250}")
@@ -50,8 +51,10 @@ def trigger(connection: Connection, wanted: Trigger, *, actor: str) -> Triggered
     Raises:
         NotFoundError: there is no such DAG.
         ConflictError: no file declares the DAG any longer, or it has such a run already.
-        RequestError: a run cannot have such an id.
+        RequestError: a run cannot have such an id or conf.
     """
+    if complaint := complain(wanted.conf, "the conf"):
+        raise RequestError(complaint)
     if wanted.run_id is not None and not _RUN_ID.fullmatch(wanted.run_id):
         raise RequestError(
             f"A run id may hold only A-Z a-z 0-9 _ . ~ : + -, at most 250 of them: not {wanted.run_id!r}."

@@ -7,6 +7,7 @@ from pathlib import Path
 from turnout.metadata import dags, runs
 from turnout.metadata.dags import DeclaredDag, ImportProblem, KnownDag
 from turnout.metadata.engine import Connection
+from turnout.metadata.texts import storable
 from turnout.metadata.wakeups import notify_schedulers
 from turnout.scheduler.planning import next_run_row, plan_next, timing_of
 from turnout.scheduler.processor.folder import stamp_of
@@ -54,7 +55,8 @@ class FileStore:
         if stamp_of(self._folder, parse.file) != parse.stamp:
             return None
         if parse.result.problem:
-            problem = _storable(parse.result.problem)
+            message = storable(parse.result.problem.message)[:MAX_MESSAGE]
+            problem = ImportProblem(message, parse.result.problem.line)
             dags.save_import_error(connection, parse.file, problem)
             return StoredFile(problem=problem)
         return self._store_dags(connection, parse.file, parse.result.dags)
@@ -96,12 +98,6 @@ class FileStore:
                 last_interval = before.last_interval if before else None
                 upcoming.append(next_run_row(dag.dag_id, plan_next(dag.content, last_interval, now)))
         runs.set_next_runs(connection, upcoming)
-
-
-def _storable(problem: ImportProblem) -> ImportProblem:
-    """Make one line of a message that may quote anything: PostgreSQL's text holds no NUL and no half characters."""
-    message = " ".join(problem.message.encode("utf-8", "replace").decode().replace("\0", " ").split())
-    return ImportProblem(message[:MAX_MESSAGE], problem.line)
 
 
 def _is_owned(known: KnownDag, file: str) -> bool:

@@ -117,3 +117,20 @@ def test_a_trigger_is_audited_and_wakes_the_schedulers(turnout: Turnout, engine:
         assert list(connection.connection.driver_connection.notifies(timeout=5, stop_after=1))
         entry = connection.exec_driver_sql("SELECT action, dag_id, run_id, detail FROM audit_log").one()
     assert tuple(entry) == ("run.trigger", "by_hand", "r1", {"conf": {"a": 1}})
+
+
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        ('{"a": NaN}', "The conf['a'] is nan, which JSON cannot hold"),
+        ('{"a": ["\\u0000"]}', "The conf['a'][0] contains the character NUL"),
+        ('{"a": "\\ud800"}', "The conf['a'] contains half of a surrogate pair"),
+    ],
+)
+@pytest.mark.usefixtures("orders")
+def test_a_conf_that_the_database_cannot_hold_is_refused_with_its_place(
+    turnout: Turnout, conf: str, words: str
+) -> None:
+    ran = trigger(turnout, "by_hand", "--conf", conf)
+    assert ran.code == 2
+    assert words in ran.err

@@ -231,3 +231,11 @@ def test_late_queueing_by_a_scheduler_whose_term_is_over_counts_for_nothing(cont
     control.kill(control.scheduler_id)
     assert control.do(lambda c: queueing.queue_scheduled(c, control.scheduler_id, [waiting])) == []
     assert task(control, "state, attempt_id") == ("scheduled", None)
+
+
+def test_an_error_that_postgresql_cannot_hold_is_kept_as_well_as_it_can(
+    control: Control, worker: int, message: AttemptMessage
+) -> None:
+    (claimed,) = control.claim([message], worker)
+    control.finish([claimed.key], TaskState.FAILED, cause=Cause.ERROR, error="half \ud800, NUL \x00")
+    assert task(control, "error") == "half ?, NUL"

@@ -151,3 +151,8 @@ def test_an_engine_is_named_for_people_and_speaks_utc(database_url: str) -> None
         shown = transact(engine, lambda c: c.scalar(text("SHOW application_name")))
         assert (shown, transact(engine, lambda c: c.scalar(text("SHOW timezone")))) == ("turnout scheduler x", "UTC")
         engine.dispose()
+
+
+def test_a_text_that_is_no_utf8_is_refused_like_any_other(engine: Engine) -> None:
+    with pytest.raises(MetadataError, match="half of a surrogate pair"):
+        transact(engine, lambda c: c.execute(INSERT, {"name": "\udcff"}))
