@@ -40,7 +40,7 @@ INSTALLED = packages_distributions()
 
 
 def test_the_listed_packages_are_the_folders_of_the_tree() -> None:
-    folders = {path.parent.relative_to(ROOT) for path in sources(*ROOMS)}
+    folders = {path.parent.relative_to(ROOT) for path in sources(*ROOMS, "examples")}
     assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == sorted(
         ".".join(("turnout", *folder.parts)) for folder in folders
     )

@@ -71,18 +71,21 @@ def test_a_second_run_replaces_what_the_first_one_left(flights: "Flights") -> No
 
 
 def test_bad_data_is_not_loaded_nor_tried_again(
-    flights: "Flights", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flights: "Flights", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = list(read_day(datetime(2013, 1, 1, tzinfo=UTC).date()))
     with zipfile.ZipFile(tmp_path / "doubled.zip", "w") as archive:
         archive.writestr(FILE, "".join([*lines, lines[1]]))
     monkeypatch.setattr("flights.archive.find_archive", lambda: tmp_path / "doubled.zip")
 
+    caplog.set_level("INFO", "turnout")
     result = flights.run_day()
 
     assert "1 departures are there more than once, such as 515 UA 1545 EWR" in result.errors["validate"]
     states = {"extract": "success", "validate": "failed", **dict.fromkeys([*LOADS, "report"], "upstream_failed")}
     assert result.tasks == states
+    assert "Task validate: failed" in caplog.text
+    assert "trying again" not in caplog.text
     assert not flights.files("departures/**/*")
     assert not flights.files("reports/*")
 
