@@ -174,4 +174,4 @@ def _as_timeout(value: Any) -> timedelta | None:
         return None
     if check_type(value, timedelta, "execution_timeout") <= timedelta(0):
         raise DagError(f"execution_timeout must be above zero, not {value}.")
-    return timedelta(seconds=value.total_seconds())
+    return as_duration(value, "execution_timeout")

@@ -9,6 +9,11 @@ from turnout.tasks.errors import DagError
 
 T = TypeVar("T")
 
+#: The columns for counts are 32-bit integers; a DAG that does not fit would stop the schedulers that start its runs.
+LARGEST_COUNT = 2**31 - 1
+#: A century; PostgreSQL's dates and the timers of the operating system end at some point beyond it.
+LONGEST_DURATION = timedelta(days=36_525)
+
 #: Arguments of Airflow that do not exist here yet. Switched off they change nothing, so DAGs that say so load.
 NOT_YET = frozenset(
     {
@@ -82,13 +87,15 @@ def check_type(value: Any, expected: type[T], name: str) -> T:
 
 
 def check_count(value: Any, name: str, least: int) -> int:
-    """Return a whole number that is not too small.
+    """Return a whole number that is not too small, nor too large for the database.
 
     Raises:
         DagError: it is something else.
     """
     if check_type(value, int, name) < least:
         raise DagError(f"{name} must be at least {least}, not {value}.")
+    if value > LARGEST_COUNT:
+        raise DagError(f"{name} must be at most {LARGEST_COUNT}, not {value}.")
     return int(value)
 
 
@@ -108,12 +115,14 @@ def as_duration(value: Any, name: str) -> timedelta:
     """Return a length of time, which may be given as `timedelta` or as seconds.
 
     Raises:
-        DagError: it is something else, or negative.
+        DagError: it is something else, negative, or too long.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        value = timedelta(seconds=value)
+        value = timedelta(seconds=value) if abs(value) < LONGEST_DURATION.total_seconds() else timedelta.max
     if check_type(value, timedelta, name) < timedelta(0):
         raise DagError(f"{name} must not be negative, but is {value}.")
+    if value > LONGEST_DURATION:
+        raise DagError(f"{name} must be at most {LONGEST_DURATION.days} days.")
     return timedelta(seconds=value.total_seconds())
 
 
