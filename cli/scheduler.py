@@ -1,12 +1,10 @@
 """`turnout scheduler`."""
 
-import os
-import socket
 from typing import Annotated
 
 import typer
 
-from turnout.cli.serving import serve
+from turnout.cli.serving import default_name, serve
 from turnout.config.logging import configure_logging
 from turnout.config.settings import load_settings
 from turnout.executor.publisher import CeleryBroker
@@ -18,7 +16,7 @@ def scheduler(
 ) -> None:
     """Run a scheduler, until SIGTERM or Ctrl-C; start as many as you like, on as many machines."""
     settings = load_settings()
-    name = name or f"scheduler-{socket.gethostname()}-{os.getpid()}"
+    name = name or default_name("scheduler")
     configure_logging(settings.log, process="scheduler", scheduler=name)
     broker = CeleryBroker(settings)
     try:

@@ -1,7 +1,9 @@
 """Running a service as a process: until SIGTERM or Ctrl-C."""
 
+import os
 import queue
 import signal
+import socket
 from typing import Protocol
 
 
@@ -13,6 +15,11 @@ class Service(Protocol):
 
     def stop(self) -> None:
         """End, however far it got."""
+
+
+def default_name(kind: str) -> str:
+    """Name a process in the registry that was given no name."""
+    return f"{kind}-{socket.gethostname()}-{os.getpid()}"
 
 
 def serve(service: Service) -> None:

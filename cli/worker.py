@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from turnout.cli.serving import default_name
 from turnout.config.logging import configure_logging
 from turnout.config.settings import load_settings
 
@@ -21,17 +22,17 @@ def worker(
     name: Annotated[str | None, typer.Option("-n", "--name", help="Name of this worker.")] = None,
 ) -> None:
     """Run tasks: a Celery worker."""
-    from turnout.executor.worker import WorkerOptions, default_name, run_worker  # noqa: PLC0415  Celery loads slowly
+    from turnout.executor.worker import Worker, WorkerOptions  # noqa: PLC0415  Celery loads slowly
 
     settings = load_settings()
     options = WorkerOptions(
-        name=name or default_name(),
+        name=name or default_name("worker"),
         queues=_names(queues),
         pools=None if pools is None else _names(pools),
         concurrency=concurrency or settings.worker.concurrency,
     )
     configure_logging(settings.log, process="worker", worker=options.name)
-    raise typer.Exit(run_worker(settings, options))
+    raise typer.Exit(Worker(settings, options).run())
 
 
 def _names(given: str) -> list[str]:

@@ -1,7 +1,6 @@
 """The worker: Celery's consumer and prefork pool, with our own claims, outcomes and lease around them."""
 
 import gc
-import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from turnout.executor.stopping import Stopper
 from turnout.executor.term import Term
 from turnout.metadata.engine import open_engine, transact
 from turnout.metadata.messages import celery_queue
+from turnout.metadata.migrate import require_current
 from turnout.metadata.pools import pool_names
 from turnout.metadata.processes import Registration
 
@@ -59,28 +59,23 @@ class WorkerOptions:
     concurrency: int
 
 
-def default_name() -> str:
-    """Name a worker that was given no name."""
-    return f"worker-{socket.gethostname()}-{os.getpid()}"
+class Worker:
+    """The parts of a worker, and the order in which they start and stop.
 
-
-def run_worker(settings: Settings, options: WorkerOptions) -> int:
-    """Run a worker until it is told to stop; return its exit code.
+    Args:
+        settings: the settings.
+        options: what it serves.
 
     Raises:
-        DatabaseUnavailableError, BrokerUnavailableError: one of the servers cannot be reached at the start.
+        DatabaseUnavailableError, BrokerUnavailableError: one of the servers cannot be reached.
+        SchemaError: the tables are not those of this version.
     """
-    return Worker(settings, options).run()
-
-
-class Worker:
-    """The parts of a worker, and the order in which they start and stop."""
 
     def __init__(self, settings: Settings, options: WorkerOptions) -> None:
         self._options = options
         self._engine = open_engine(settings.database.get_secret_value(), name=options.name, connections=CONNECTIONS)
-        known_pools = transact(self._engine, pool_names)  # fails early when the database cannot be used
-        pools = options.pools or known_pools
+        require_current(self._engine)
+        pools = options.pools or transact(self._engine, pool_names)
         self._app = make_app(settings, [celery_queue(pool, queue) for pool in pools for queue in options.queues])
         _check_broker(self._app)
         roster, term = Roster(), Term()

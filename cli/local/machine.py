@@ -40,7 +40,7 @@ def machine_specs(workers: int, schedulers: int) -> list[ProcessSpec]:
     specs = [ProcessSpec(name, turnout_command("scheduler", "--name", name)) for name in names]
     names = [f"worker-{number}" for number in range(1, workers + 1)]
     specs += [ProcessSpec(name, turnout_command("worker", "--name", name)) for name in names]
-    return [*specs, ProcessSpec("dag-processor", turnout_command("dag-processor"))]
+    return [*specs, ProcessSpec("dag-processor", turnout_command("dag-processor", "--name", "dag-processor"))]
 
 
 def child_environment(settings: Settings, *, colour: bool = False) -> dict[str, str]:

@@ -17,7 +17,7 @@ def test_a_machine_runs_schedulers_workers_and_one_processor() -> None:
         "scheduler-2": ("scheduler", "--name", "scheduler-2"),
         "worker-1": ("worker", "--name", "worker-1"),
         "worker-2": ("worker", "--name", "worker-2"),
-        "dag-processor": ("dag-processor",),
+        "dag-processor": ("dag-processor", "--name", "dag-processor"),
     }
 
 
