@@ -92,7 +92,7 @@ def _report(result: TaskResult, channel: ChannelClient) -> ChildReport:
         return report
     try:
         channel.send_return_value(result.return_value)
-    except (OSError, EOFError) as error:
+    except OSError as error:
         return ChildReport("failed", error=f"The return value could not be handed to the worker: {error}")
     return replace(report, return_value=None, return_value_sent=True)
 

@@ -22,13 +22,13 @@ def read_frame(connection: socket.socket) -> Message:
     """Wait for one message.
 
     Raises:
-        EOFError: the other end is gone.
+        ConnectionError: the other end is gone.
     """
     reader = FrameReader()
     while data := connection.recv(_CHUNK):
         for message in reader.feed(data):
             return message
-    raise EOFError
+    raise ConnectionError("the other end is gone")
 
 
 class FrameReader:
