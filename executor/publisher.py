@@ -97,9 +97,8 @@ class CeleryBroker:
             except BrokerUnavailableError:
                 if not stale:
                     raise
-                return self._try(
-                    work
-                )  # the connection that was kept had died; a fresh one tells whether the broker has
+                # The connection that was kept had died; a fresh one tells whether the broker has.
+                return self._try(work)
 
     def _try(self, work: Callable[[Producer], T]) -> T:
         try:
