@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from turnout.cli.commands import LazyCommand
 from turnout.cli.main import root
 from turnout.config.settings import Section, Settings, variable_name
-from turnout.metadata.states import LAW, RUN_LAW, Law, mermaid
+from turnout.metadata.states import LAW, RUN_LAW, Cause, Law, mermaid
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -56,6 +56,30 @@ Every change of a state is one statement that names the state it expects (a comp
 changed. When nothing comes back, somebody else was first, and the work is dropped.
 """
 
+CAUSES_HEAD = """\
+## Causes
+
+An attempt that did not succeed has a cause beside the sentence in `error`; `turnout tasks show` prints both. A *failed*
+attempt uses up one of the task's `retries`. A *lost* one does not: it is an infra failure, with a limit of its own
+(`TURNOUT_SCHEDULER__MAX_INFRA_RETRIES`). A *returned* one had never started, and nothing is counted.
+
+| cause | what happened | the attempt is |
+|---|---|---|
+"""
+
+CAUSES = {
+    Cause.ERROR: ("The task raised, or could not be found in its DAG file on the worker.", "failed"),
+    Cause.TIMEOUT: ("The task ran longer than its `execution_timeout`.", "failed"),
+    Cause.CHILD_EXITED: ("The task ended its process, without returning or raising.", "failed"),
+    Cause.CHILD_KILLED: ("A signal killed the process of the task; by SIGKILL, probably for lack of memory.", "lost"),
+    Cause.WORKER_LOST: ("The worker let its lease expire, or its child process could not report.", "lost"),
+    Cause.WORKER_STOPPED: ("The worker was stopped, or had lost its lease.", "lost; returned if it had not started"),
+    Cause.SCHEDULER_LOST: ("The scheduler that had queued the attempt died before a worker claimed it.", "returned"),
+    Cause.MESSAGE_LOST: ("The broker no longer had the message of the attempt.", "returned"),
+    Cause.NO_WORKER: ("Nobody claimed the attempt, and no live worker serves its queue any more.", "returned"),
+    Cause.IMPORT_TIMEOUT: ("The DAG file took too long to import on the worker.", "lost"),
+}
+
 
 def main() -> int:
     """Write the pages, or compare them with what is there."""
@@ -92,9 +116,10 @@ def settings_page() -> str:
 
 
 def states_page() -> str:
-    """Describe the law of states."""
+    """Describe the law of states and the causes."""
+    causes = [f"| `{cause}` | {CAUSES[cause][0]} | {CAUSES[cause][1]} |\n" for cause in Cause]
     return "\n".join(
-        [STATES_HEAD, *_law("Task instances", LAW), *_law("DAG runs", RUN_LAW)],
+        [STATES_HEAD, *_law("Task instances", LAW), *_law("DAG runs", RUN_LAW), "".join([CAUSES_HEAD, *causes])],
     )
 
 

@@ -68,3 +68,10 @@ def test_what_is_imported_is_declared() -> None:
 def test_what_is_declared_is_imported() -> None:
     # Flower is a program beside us, redis is kombu's transport, and tzdata is what zoneinfo reads.
     assert DECLARED - distributions_of(sources(*ROOMS)) == {"flower", "redis", "tzdata"}
+
+
+def test_the_page_of_dependencies_names_every_one_of_them_once() -> None:
+    page = (ROOT / "docs" / "reference" / "dependencies.md").read_text()
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    declared = DECLARED | required([line for lines in extras for line in lines]) - {"turnout"}
+    assert sorted(re.findall(r"^\| `(.+?)` \| \S", page, re.MULTILINE)) == sorted(declared)
