@@ -1,11 +1,10 @@
 """`turnout flower`."""
 
-import os
-import sys
 from typing import Annotated
 
 import typer
 
+from turnout.config.logging import configure_logging
 from turnout.config.settings import load_settings
 
 
@@ -15,8 +14,11 @@ def flower(
 ) -> None:
     """Watch the Celery workers in Flower's web pages, until SIGTERM or Ctrl-C.
 
-    It has no password: whoever reaches the address sees everything and may stop workers.
+    Every FLOWER_* variable is Flower's own. FLOWER_BASIC_AUTH=user:password asks for a password and opens the HTTP API;
+    an address that other machines can reach demands it. The pages change nothing unless FLOWER_READ_ONLY=false.
     """
-    load_settings()  # a wrong setting is one line here, and a traceback in there
-    command = [sys.executable, "-P", "-m", "celery", "--app", "turnout.executor.flower_app", "flower"]
-    os.execv(sys.executable, [*command, f"--address={address}", f"--port={port}"])  # noqa: S606  no shell
+    from turnout.executor.flower import run_flower  # noqa: PLC0415  Celery loads slowly
+
+    settings = load_settings()
+    configure_logging(settings.log, process="flower")
+    run_flower(settings, address, port)
