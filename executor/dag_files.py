@@ -1,14 +1,12 @@
 """DAG files as a child has them: imported once, and again only when they changed."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from turnout.tasks import DAG
 from turnout.tasks.errors import DagFileError
 from turnout.tasks.loading import load_file
+from turnout.tasks.timeouts import alarm
 
 #: What tells one content of a file from another: modification time in nanoseconds, and size.
 _Stamp = tuple[int, int]
@@ -46,24 +44,8 @@ class DagFiles:
         if known is not None and known[0] == stamp:
             return known[1]
         on_import("importing")
-        with _alarm(timeout_s):
+        with alarm(timeout_s, ImportTimeoutError()):
             dags = load_file(path, root)
         on_import("imported")
         self._loaded[path] = (stamp, dags)
         return dags
-
-
-@contextmanager
-def _alarm(timeout_s: float) -> Iterator[None]:
-    def ring(_signal: int, _frame: FrameType | None) -> None:
-        raise ImportTimeoutError
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, timeout_s)
-    try:
-        yield
-    finally:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        finally:
-            signal.signal(signal.SIGALRM, before)

@@ -1,4 +1,4 @@
-"""The soft end of an attempt that runs too long."""
+"""The soft end of what runs too long."""
 
 import signal
 import threading
@@ -20,11 +20,19 @@ def time_limit(limit: timedelta | None) -> Iterator[None]:
         yield
         return
 
-    def on_alarm(_signal: int, _frame: FrameType | None) -> None:
-        raise TaskTimeout(f"it ran longer than its execution_timeout of {limit}")
+    with alarm(limit.total_seconds(), TaskTimeout(f"it ran longer than its execution_timeout of {limit}")):
+        yield
 
-    before = signal.signal(signal.SIGALRM, on_alarm)
-    signal.setitimer(signal.ITIMER_REAL, limit.total_seconds())
+
+@contextmanager
+def alarm(after_s: float, error: BaseException) -> Iterator[None]:
+    """Raise an error inside a block of the main thread that runs longer than so many seconds."""
+
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, after_s)
     try:
         yield
     finally:
