@@ -17,8 +17,10 @@ from turnout.config.embedded import embedded_broker_url, embedded_database_url
 from turnout.config.errors import SettingsError
 
 ENV_PREFIX = "TURNOUT_"
-#: Variables of the test suite and of the tools around it, which are not settings.
-FOREIGN_PREFIXES = ("TURNOUT_TEST_", "TURNOUT_VAR_", "TURNOUT_CONN_")
+#: Variables that hold credentials: code of DAG authors must not see them.
+SECRET_VARIABLES = ("TURNOUT_DATABASE_URL", "TURNOUT_BROKER_URL")
+#: Variables of the test suite, which are not settings.
+TEST_PREFIX = "TURNOUT_TEST_"
 
 DATABASE_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "valkey", "amqp", "amqps")
@@ -36,7 +38,7 @@ class Section(BaseModel):
 class SchedulerSettings(Section):
     """How a scheduler behaves."""
 
-    lease_s: Seconds = Field(10, description="A scheduler that has not renewed its lease for so long is dead.")
+    lease_s: Seconds = Field(10, description="A scheduler or DAG processor that renews no lease for so long is dead.")
     repair_interval_s: Seconds = Field(2, description="Time between two passes of the reaper.")
     sweep_interval_s: Seconds = Field(30, description="Time between two looks at every active run (lost wake-ups).")
     message_patience_s: Seconds = Field(
@@ -154,7 +156,7 @@ def variable_name(path: Iterable[str]) -> str:
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in environ.items():
-        if not name.startswith(ENV_PREFIX) or name.startswith(FOREIGN_PREFIXES):
+        if not name.startswith(ENV_PREFIX) or name.startswith(TEST_PREFIX):
             continue
         *sections, key = name.removeprefix(ENV_PREFIX).lower().split("__")
         target = values

@@ -4,8 +4,8 @@ import os
 import stat
 from pathlib import Path
 
-#: Settings that hold credentials.
-SECRET_VARIABLES = ("TURNOUT_DATABASE_URL", "TURNOUT_BROKER_URL")
+from turnout.config.settings import SECRET_VARIABLES
+
 _STANDARD_STREAMS = 3
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from turnout.config.settings import SECRET_VARIABLES
 from turnout.metadata.dags import DeclaredDag, ImportProblem
 from turnout.scheduler.processor.parsed import ParsedFile
 
@@ -28,8 +29,6 @@ MAX_RESULT_BYTES = 64 * 2**20
 #: As much of the end of what a file prints is kept as is needed to quote its last line.
 MAX_OUTPUT_BYTES = 4096
 MAX_QUOTE = 200
-#: What code of DAG authors must not see.
-SECRET_VARIABLES = ("TURNOUT_DATABASE_URL", "TURNOUT_BROKER_URL")
 
 
 class ParseStoppedError(Exception):

@@ -218,9 +218,9 @@ def test_dag_files_do_not_see_where_the_database_and_the_broker_are(
 ) -> None:
     monkeypatch.setenv("TURNOUT_DATABASE_URL", "postgresql://secret")
     monkeypatch.setenv("TURNOUT_BROKER_URL", "redis://secret")
-    monkeypatch.setenv("TURNOUT_VAR_CITY", "Bern")
+    monkeypatch.setenv("TURNOUT_TEST_CITY", "Bern")
     folder.write("env.py", "import os\nraise ValueError(f'dag {sorted(n for n in os.environ if \"TURNOUT\" in n)}')")
 
     processor.run_once()
 
-    assert database.errors()["env.py"][1] == "ValueError: dag ['TURNOUT_VAR_CITY']"
+    assert database.errors()["env.py"][1] == "ValueError: dag ['TURNOUT_TEST_CITY']"
