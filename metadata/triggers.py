@@ -88,11 +88,17 @@ def _plan(timetable: Timetable, wanted: Trigger, now: datetime) -> NewRun:
 
 def _interval(timetable: Timetable, logical_date: datetime | None, now: datetime) -> DataInterval:
     """Choose the interval that a scheduled run of that logical date has; else the latest that has closed."""
-    if logical_date is not None:
+    if logical_date is None:
+        return timetable.manual_interval(now)
+    try:
         scheduled = timetable.next_run(None, logical_date, None, catchup=True, now=logical_date)
         if scheduled is not None and scheduled.logical_date == logical_date:
             return scheduled.data_interval
-    return timetable.manual_interval(logical_date or now)
+        return timetable.manual_interval(logical_date)
+    except OverflowError:
+        raise RequestError(
+            f"{logical_date.isoformat()} is too near to the first or the last day of the calendar for a data interval."
+        ) from None
 
 
 def _conflict(connection: Connection, new: NewRun) -> ConflictError:

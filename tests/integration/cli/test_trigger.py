@@ -134,3 +134,11 @@ def test_a_conf_that_the_database_cannot_hold_is_refused_with_its_place(
     ran = trigger(turnout, "by_hand", "--conf", conf)
     assert ran.code == 2
     assert words in ran.err
+
+
+@pytest.mark.parametrize("date", ["0001-01-01", "9999-12-31"])
+@pytest.mark.usefixtures("orders")
+def test_a_logical_date_at_the_end_of_the_calendar_is_refused(turnout: Turnout, date: str) -> None:
+    ran = trigger(turnout, "orders_daily", "--logical-date", date)
+    assert ran.code == 2
+    assert "too near to the first or the last day of the calendar" in ran.err
