@@ -1,16 +1,15 @@
 """`turnout up`: the whole platform from one command, with the embedded servers of a home of its own."""
 
-import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from tests.home import Home
 
 Eventually = Callable[..., Any]
 
@@ -36,45 +35,11 @@ hello()
 """
 
 
-class Home:
-    """A home, and the commands that use it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        own = {name: value for name, value in os.environ.items() if not name.startswith("TURNOUT_")}
-        self.environ = own | {"TURNOUT_HOME": str(path)}
-        self.platforms: list[subprocess.Popen[str]] = []
-        (path / "dags").mkdir(parents=True)
-
-    def up(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start the platform."""
-        with (self.path / f"up-{len(self.platforms)}.log").open("w") as log:
-            self.platforms.append(self._start("up", *arguments, stdout=log, stderr=log))
-        return self.platforms[-1]
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run another command to its end."""
-        process = self._start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = process.communicate(timeout=100)
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
-
-    def json(self, *arguments: str) -> Any:
-        """Run a command that prints JSON; None while it fails."""
-        ended = self.run(*arguments, "-o", "json")
-        return json.loads(ended.stdout) if ended.returncode == 0 else None
-
-    def _start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "turnout.cli.main", *arguments]
-        return subprocess.Popen(command, env=self.environ, stdin=subprocess.DEVNULL, text=True, **options)
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     home = Home(tmp_path / "home")
     yield home
-    for platform in home.platforms:
-        platform.kill()
-        platform.wait()
+    home.kill()
 
 
 def stop(platform: subprocess.Popen[str], eventually: Eventually) -> None:
