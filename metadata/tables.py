@@ -42,7 +42,7 @@ metadata = MetaData(
 )
 
 PROCESS_KINDS = ("scheduler", "worker", "dag_processor")
-RUN_TYPES = ("scheduled", "manual", "backfill", "dag_triggered", "asset_triggered")
+RUN_TYPES = ("scheduled", "manual", "backfill")
 
 
 def sql_list(values: Iterable[str]) -> str:

@@ -136,10 +136,7 @@ def upgrade() -> None:
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("conf", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
-        sa.CheckConstraint(
-            "run_type IN ('asset_triggered', 'backfill', 'dag_triggered', 'manual', 'scheduled')",
-            name=op.f("ck_dag_run_run_type_known"),
-        ),
+        sa.CheckConstraint("run_type IN ('backfill', 'manual', 'scheduled')", name=op.f("ck_dag_run_run_type_known")),
         sa.CheckConstraint("state IN ('failed', 'queued', 'running', 'success')", name=op.f("ck_dag_run_state_known")),
         sa.ForeignKeyConstraint(["backfill_id"], ["backfill.id"], name="fk_dag_run_backfill_id"),
         sa.ForeignKeyConstraint(["dag_id"], ["dag.dag_id"], name="fk_dag_run_dag_id", ondelete="CASCADE"),
