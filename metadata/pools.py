@@ -8,6 +8,8 @@ from turnout.metadata import audit
 from turnout.metadata.errors import ConflictError, RequestError
 from turnout.metadata.listings.missing import no_such
 from turnout.metadata.listings.page import Page, first
+from turnout.metadata.states import UNFINISHED
+from turnout.metadata.tables import sql_list
 from turnout.metadata.wakeups import notify_schedulers
 from turnout.tasks.ids import check_key
 
@@ -58,10 +60,9 @@ _SET = text("""
     RETURNING xmax = 0 AS is_new
 """)
 
-_WAITING_FOR = text("""
-    SELECT count(*) FROM task_instance WHERE pool = :name
-    AND state IN ('deferred', 'none', 'queued', 'running', 'scheduled', 'up_for_reschedule', 'up_for_retry')
-""")
+_WAITING_FOR = text(
+    f"SELECT count(*) FROM task_instance WHERE pool = :name AND state IN ({sql_list(UNFINISHED)})"  # noqa: S608  constants
+)
 
 _DAGS_THAT_NAME = text("""
     SELECT d.dag_id FROM dag d JOIN dag_version v ON v.id = d.current_version_id
