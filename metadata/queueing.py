@@ -131,6 +131,12 @@ _UNCLAIMED = text("""
     ORDER BY t.queued_at, t.id
 """)
 
+_MISSING_POOLS = text("""
+    SELECT t.pool, count(*) AS waiting FROM task_instance t
+    WHERE t.state = 'scheduled' AND NOT EXISTS (SELECT 1 FROM pool p WHERE p.name = t.pool)
+    GROUP BY t.pool ORDER BY t.pool
+""")
+
 
 def lock_pools_with_work(connection: Connection) -> list[LockedPool]:
     """Lock the pools that have waiting task instances, in name order, except those locked by another scheduler."""
@@ -222,3 +228,8 @@ def unclaimed(connection: Connection, patience_s: float) -> list[Unclaimed]:
     """List the queued attempts, the oldest first."""
     rows = connection.execute(_UNCLAIMED, {"patience_s": patience_s})
     return [Unclaimed(row.id, row.attempt_id, row.pool, row.queue, row.is_late) for row in rows]
+
+
+def count_waiting_for_missing_pools(connection: Connection) -> dict[str, int]:
+    """Count the task instances that wait for a slot of a pool that is not there, by the name of the pool."""
+    return {row.pool: row.waiting for row in connection.execute(_MISSING_POOLS)}

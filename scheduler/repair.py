@@ -92,6 +92,8 @@ class Reaper:
         wakeups.leave_for_active_runs(connection)
         wakeups.discard_orphans(connection)
         processes.forget_old(connection, KEEP_DEAD_S)
+        for pool, waiting in queueing.count_waiting_for_missing_pools(connection).items():
+            log.warning("pool.missing", pool=pool, waiting=waiting, remedy=f"turnout pools set {pool} SLOTS")
 
     def _reap(self, connection: Connection) -> tuple[int, int]:
         kinds = self._judged()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import redis
+import structlog
 from pydantic import SecretStr
 from sqlalchemy import Engine
 
@@ -210,3 +211,15 @@ def test_the_sweep_asks_for_a_look_at_every_active_run(
         return control.sql("SELECT dag_run_id, task_id FROM wakeup") == [(run, None)]
 
     eventually(swept)
+
+
+def test_the_sweep_tells_of_tasks_that_wait_for_a_pool_that_is_not_there(control: Control, make: Make) -> None:
+    control.prepare(graph("d", {"a": [], "b": []}))
+    control.sql("UPDATE task_instance SET pool = 'warehouse'")
+    reaper = make(sweep_interval_s=0.001)
+    with structlog.testing.capture_logs() as said:
+        while not any(entry["event"] == "pool.missing" for entry in said):
+            reaper.run_once()
+    [entry] = [entry for entry in said if entry["event"] == "pool.missing"]
+    assert (entry["pool"], entry["waiting"]) == ("warehouse", 2)
+    assert entry["remedy"] == "turnout pools set warehouse SLOTS"
