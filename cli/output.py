@@ -125,7 +125,7 @@ def _words(value: Any) -> str:
         case datetime():
             words = iso(value.replace(microsecond=0))
         case list():
-            words = ", ".join(map(str, value))
+            words = ", ".join(map(_words, value))
         case dict():
             words = json.dumps(value, default=_encode, ensure_ascii=False)
         case _:
