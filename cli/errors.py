@@ -11,6 +11,10 @@ class ChecksFailedError(TurnoutError):
     """Something that the settings name cannot be used."""
 
 
+class NotAliveError(TurnoutError):
+    """No process of this name holds a lease."""
+
+
 class UsageError(TurnoutError):
     """The command was called wrongly."""
 

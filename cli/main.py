@@ -20,6 +20,7 @@ COMMANDS = (
     ("queues", "turnout.cli.queues:app", "List Celery queues: what waits, and who serves them."),
     ("workers", "turnout.cli.workers:app", "List workers."),
     ("schedulers", "turnout.cli.schedulers:app", "List schedulers."),
+    ("alive", "turnout.cli.alive:alive", "Check that a process holds its lease: for health checks."),
     ("db", "turnout.cli.db:app", "Create, upgrade and check the metadata database."),
     ("config", "turnout.cli.config:app", "Show and check the settings."),
     ("version", "turnout.cli.version:version", "Print the version of Turnout."),

@@ -64,6 +64,15 @@ _SCHEDULERS = text(f"""
     FROM process p WHERE p.kind = 'scheduler' {_ORDER}
 """)  # noqa: S608  only constants of this module
 
+_ALIVE = text("""
+    SELECT EXISTS (SELECT FROM process WHERE name = :name AND state = 'alive' AND lease_expires_at > clock_timestamp())
+""")
+
+
+def is_alive(connection: Connection, name: str) -> bool:
+    """Tell whether any process of this name holds its lease."""
+    return bool(connection.scalar(_ALIVE, {"name": name}))
+
 
 def list_workers(connection: Connection, limit: int) -> Page[WorkerRow]:
     """List the workers, those alive first, then those that ended lately."""

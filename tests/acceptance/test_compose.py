@@ -1,6 +1,8 @@
 """`compose/compose.yaml`: no Docker is needed to see that its services are ours, complete, and work together."""
 
 import os
+import re
+import secrets
 import socket
 import subprocess
 import sys
@@ -19,7 +21,16 @@ from turnout.config.settings import load_settings
 Eventually = Callable[..., Any]
 
 COMPOSE = Path(__file__).parents[2] / "compose"
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((COMPOSE / "compose.yaml").read_text())["services"]
+TEXT = (COMPOSE / "compose.yaml").read_text()
+
+
+def interpolated(text: str) -> str:
+    """Fill in variables as Docker Compose does: those that must be set with a password, others with their default."""
+    text = re.sub(r"(?<!\$)\$\{\w+:\?\}", lambda _: secrets.token_hex(8), text)
+    return re.sub(r"(?<!\$)\$\{\w+:-([^}]*)\}", r"\1", text).replace("$$", "$")
+
+
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(interpolated(TEXT))["services"]
 OURS = [name for name, service in SERVICES.items() if "build" in service]
 
 DAG_FILE = """
@@ -48,9 +59,7 @@ class Host:
 
     def __init__(self, folder: Path, **variables: str) -> None:
         self.folder = folder
-        (folder / "bin").mkdir()
-        (folder / "bin" / "turnout-alive").symlink_to(COMPOSE / "alive.py")
-        path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         own = {name: value for name, value in os.environ.items() if not name.startswith("TURNOUT_")}
         self.environ = own | {"PATH": path} | variables
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -95,6 +104,8 @@ def host(servers: Servers, broker_url: str, tmp_path: Path) -> Iterator[Host]:
         TURNOUT_HOME=str(tmp_path),
         TURNOUT_DATABASE_URL=servers.database(name),
         TURNOUT_BROKER_URL=broker_url,
+        TURNOUT_SCHEDULER__LEASE_S="3",
+        TURNOUT_WORKER__LEASE_S="3",
     )
     yield host
     for process in host.processes:
@@ -124,8 +135,21 @@ def test_the_platform_is_all_there() -> None:
         "worker",
         "worker",
     ]
-    assert len({tuple(command) for command in commands if command[0] == "worker"}) == 2
+    queues = {command[command.index("--queues") + 1] for command in commands if "--queues" in command}
+    assert queues == {"default", "heavy"}
     assert sorted(set(SERVICES) - set(OURS)) == ["postgres", "valkey"]
+
+
+def test_every_password_has_to_be_set_and_only_this_host_reaches_the_pages() -> None:
+    defaults = set(re.findall(r"\$\{(\w+):-", TEXT))
+    assert set(re.findall(r"\$\{(\w*PASSWORD):\?\}", TEXT)) == {
+        "FLOWER_PASSWORD",
+        "POSTGRES_PASSWORD",
+        "VALKEY_PASSWORD",
+    }
+    assert defaults == {"DAGS_FOLDER"}
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert published == {"flower": ["127.0.0.1:5555:5555"]}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -146,7 +170,7 @@ def test_a_service_runs_a_command_that_there_is_with_settings_that_are_valid(nam
 
 def test_the_image_has_every_room_and_no_root() -> None:
     lines = (COMPOSE / "Dockerfile").read_text().splitlines()
-    for room in ("cli", "config", "executor", "metadata", "scheduler", "tasks"):
+    for room in ("cli", "config", "examples", "executor", "metadata", "scheduler", "tasks"):
         assert f"COPY {room} {room}" in lines
     assert [line for line in lines if line.startswith("USER")] == ["USER turnout"]
 
@@ -162,10 +186,15 @@ def test_a_run_goes_through_services_started_in_the_order_of_their_dependencies(
         process = host.start(name)
         if "service_completed_successfully" in conditions(name):
             assert process.wait(60) == 0
-    for name in order:
-        if "healthcheck" in SERVICES[name]:
-            eventually(lambda name=name: host.is_healthy(name))
+    checked = [name for name in order if "healthcheck" in SERVICES[name]]
+    for name in checked:
+        eventually(lambda name=name: host.is_healthy(name))
     eventually(lambda: host.run("turnout", "dags", "show", "composed").returncode == 0)
     triggered = host.run("turnout", "dags", "trigger", "composed", "--wait")
     assert triggered.returncode == 0, triggered.stderr
     assert all(process.poll() in (None, 0) for process in host.processes)
+
+    for process in host.processes:
+        process.kill()
+    for name in checked:
+        eventually(lambda name=name: not host.is_healthy(name))
