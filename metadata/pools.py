@@ -108,6 +108,8 @@ def set_pool(
     """
     if slots < 0:
         raise RequestError(f"Pool {name} cannot have {slots} slots: give 0 or more.")
+    if "." in name:  # the Celery queue is <pool>.<queue>, which must be that of one pool only
+        raise RequestError(f"Pool {name} cannot have a dot in its name: use - or _.")
     wanted = {"name": check_key(name, "pool"), "slots": slots, "description": description}
     is_new = connection.execute(_SET, {**wanted, "include_deferred": include_deferred}).scalar_one()
     audit.record(connection, actor, "pool.set", pool=name, slots=slots)

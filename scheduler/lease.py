@@ -85,6 +85,9 @@ class Lease:
             except MetadataError as error:
                 self._steady_since = time.monotonic()
                 wait_s = min(pause_s, self._outage.note(error))
+            except Exception:  # a bug: without this thread the process would be given up for dead, and never know
+                log.exception("lease.failed")
+                wait_s = pause_s
             else:
                 self._outage.over()
                 wait_s = pause_s

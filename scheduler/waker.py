@@ -2,10 +2,14 @@
 
 import threading
 
+import structlog
+
 from turnout.config.outage import Outage
 from turnout.metadata import wakeups
 from turnout.metadata.engine import open_engine
 from turnout.metadata.errors import MetadataError
+
+log = structlog.get_logger(__name__)
 
 STOP_TIMEOUT_S = 5.0
 
@@ -53,6 +57,9 @@ class Waker:
             try:
                 wakeups.listen(self._engine, self._on_notify, self._stopping)
             except MetadataError as error:
+                self._stopping.wait(self._outage.note(error))
+            except Exception as error:  # a bug: without this thread the loop would wake up by its timers only
+                log.exception("waker.failed")
                 self._stopping.wait(self._outage.note(error))
 
     def _on_notify(self) -> None:

@@ -71,3 +71,6 @@ def test_a_pool_has_a_name_and_a_number_of_slots(turnout: Turnout) -> None:
     ran = turnout("pools", "set", "no spaces", "1")
     assert ran.code == 1
     assert "rename it" in ran.err
+    ran = turnout("pools", "set", "a.b", "1")
+    assert ran.code == 2
+    assert "cannot have a dot" in ran.err

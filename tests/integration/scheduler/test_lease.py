@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+import structlog
 from sqlalchemy import text
 
 from tests.control import Control
@@ -91,3 +92,24 @@ def test_the_end_of_a_term_that_cannot_be_written_is_left_to_the_lease(make: Mak
     lease = make(60)
     with database_away():
         lease.stop()
+
+
+def test_a_mistake_of_ours_is_logged_and_does_not_cost_the_lease(
+    database_url: str, control: Control, eventually: Eventually
+) -> None:
+    reports: list[str] = []
+
+    def report() -> str:
+        reports.append("asked")
+        if len(reports) == 1:
+            raise ValueError("a bug")
+        return "{}"
+
+    lease = Lease(database_url, Registration("scheduler", "s", 0.9), report)
+    with structlog.testing.capture_logs() as said:
+        lease.start()
+        try:
+            eventually(lambda: control.sql("SELECT last_loop IS NOT NULL FROM process WHERE name = 's'")[0])
+        finally:
+            lease.stop()
+    assert [entry["log_level"] for entry in said if entry["event"] == "lease.failed"] == ["error"]
