@@ -1,7 +1,6 @@
 """`turnout config`."""
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,10 @@ from turnout.cli.options import Output, OutputOption
 from turnout.cli.output import show_page
 from turnout.cli.reachable import Check, check_broker, check_database
 from turnout.config.settings import Section, Settings, load_settings, variable_name
+from turnout.config.urls import without_password
 from turnout.metadata.listings.page import Page
 
 app = command_group()
-
-#: A password in a URL: after the user's name, or as a parameter.
-_PASSWORD = re.compile(r"(?<=:)[^:/@]*(?=@)|(?<=password=)[^&]*")
 
 
 @dataclass(frozen=True)
@@ -82,5 +79,5 @@ def _option(section: Section, path: tuple[str, ...], value: Any) -> Option:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, SecretStr):
-        return _PASSWORD.sub("***", value.get_secret_value())
+        return without_password(value.get_secret_value())
     return str(value) if isinstance(value, Path) else value

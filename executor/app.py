@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from typing import Any, Never
-from urllib.parse import urlsplit
 
 from celery import Celery
 from kombu import Exchange, Queue
 
 from turnout.config.settings import Settings
+from turnout.config.urls import without_password
 from turnout.metadata.messages import BrokerUnavailableError
 
 #: The one Celery task there is. Messages carry `dag_id.task_id` as their `shadow`, which is what people see.
@@ -62,11 +62,9 @@ def kombu_url(url: str) -> str:
 
 def unavailable(url: str, error: Exception) -> BrokerUnavailableError:
     """Say that the broker cannot be used, without its password."""
-    parts = urlsplit(url)
-    where = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     reason = " ".join(str(error.__cause__ or error).split()).rstrip(".")
     return BrokerUnavailableError(
-        f"Cannot use the message broker at {where}: {reason}. "
+        f"Cannot use the message broker at {without_password(url)}: {reason}. "
         "Check that it is running there and that TURNOUT_BROKER_URL is right."
     )
 

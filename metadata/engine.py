@@ -9,6 +9,7 @@ import psycopg
 from sqlalchemy import Connection, Engine, create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 
+from turnout.config.urls import without_password
 from turnout.metadata.errors import DatabaseUnavailableError, MetadataError, SchemaError
 
 __all__ = ["Connection", "Engine", "open_engine", "transact"]
@@ -92,7 +93,7 @@ def explain(error: DBAPIError, engine: Engine) -> MetadataError:
     if isinstance(cause, _STALE_SCHEMA):
         return SchemaError()
     if error.connection_invalidated or (isinstance(cause, psycopg.OperationalError) and not _said_by_server(cause)):
-        where = engine.url.render_as_string(hide_password=True).replace("+psycopg", "", 1)
+        where = without_password(engine.url.render_as_string(hide_password=False).replace("+psycopg", "", 1))
         return DatabaseUnavailableError(
             f"Cannot use the metadata database at {where}: {reason}. "
             "Check that PostgreSQL is running there and that TURNOUT_DATABASE_URL is right."

@@ -4,7 +4,6 @@ import contextlib
 import importlib.metadata
 import os
 import sys
-from urllib.parse import urlsplit
 
 from turnout.cli.local.child import ProcessSpec, turnout_command
 from turnout.cli.local.home import make_folder
@@ -14,6 +13,7 @@ from turnout.cli.local.signals import StopSignals
 from turnout.cli.local.supervisor import Supervisor
 from turnout.cli.local.tending import Tending
 from turnout.config.settings import Settings
+from turnout.config.urls import without_password
 from turnout.metadata.engine import open_engine
 from turnout.metadata.migrate import migrate
 
@@ -103,12 +103,7 @@ def _banner(settings: Settings) -> list[str]:
         f"Turnout {importlib.metadata.version('turnout')}",
         f"  Home      {settings.home}",
         f"  DAGs      {settings.dags_path}{hint}",
-        f"  Database  PostgreSQL, {_without_secrets(database.get_secret_value()) if database else in_home}",
-        f"  Broker    {_without_secrets(broker.get_secret_value()) if broker else f'Valkey, {in_home}'}",
+        f"  Database  PostgreSQL, {without_password(database.get_secret_value()) if database else in_home}",
+        f"  Broker    {without_password(broker.get_secret_value()) if broker else f'Valkey, {in_home}'}",
         f"  Next      `{home}turnout dags list` in another terminal; Ctrl-C here stops everything",
     ]
-
-
-def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
