@@ -158,6 +158,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for name, value in environ.items():
         if not name.startswith(ENV_PREFIX) or name.startswith(TEST_PREFIX):
             continue
+        if any(map(_is_half, value)):
+            raise SettingsError(f"{name} holds bytes that are no UTF-8: {value!r}. Choose another value.")
         *sections, key = name.removeprefix(ENV_PREFIX).lower().split("__")
         target = values
         for section in sections:
@@ -166,6 +168,11 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
                 raise SettingsError(f"{name} clashes with {variable_name([section])}: one is a value, one a section.")
         target[key] = value
     return values
+
+
+def _is_half(character: str) -> bool:
+    """Tell a half of a surrogate pair, which stands for a byte of the environment that is no UTF-8."""
+    return "\ud800" <= character <= "\udfff"
 
 
 def _from_toml(path: Path) -> dict[str, Any]:
