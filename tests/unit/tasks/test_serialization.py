@@ -175,6 +175,15 @@ def test_values_are_written_without_addresses() -> None:
     assert "0x" not in as_json(Thing())
 
 
+def test_nothing_in_a_dag_holds_what_the_database_cannot() -> None:
+    odd = "a\x00\ud800"
+    with DAG("odd", description=odd, doc_md=odd, tags=[odd], params={"a": 1}) as odd_dag:
+        BashOperator(task_id="a", bash_command=odd, owner=odd, doc_md=odd, env={odd: odd})
+    written = json.dumps(serialize(odd_dag))
+    assert "\\u0000" not in written
+    assert "\\ud800" not in written
+
+
 def test_a_cycle_cannot_be_serialized() -> None:
     with DAG("round") as rounded:
         a, b = EmptyOperator(task_id="a"), EmptyOperator(task_id="b")
