@@ -8,7 +8,6 @@ import site
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,17 +32,6 @@ def lives(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
-    def wait(condition: Callable[[], object], timeout_s: float = 30) -> None:
-        give_up = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < give_up, "it did not happen in time"
-            time.sleep(0.02)
-
-    return wait
 
 
 @dataclass(frozen=True)
