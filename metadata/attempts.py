@@ -61,11 +61,6 @@ class FinishedAttempt:
     retry_delay_s: float | None = None  # with state up_for_retry
     return_value: str | None = None  # JSON of the XCom `return_value`
 
-    @property
-    def is_infra_failure(self) -> bool:
-        """Whether the attempt was lost through no fault of the task."""
-        return self.outcome is Outcome.LOST
-
 
 _CLAIM = text("""
     WITH claimed AS (

@@ -5,7 +5,6 @@ the news: only tasks downstream of something that changed are read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
@@ -72,9 +71,6 @@ _SCHEDULE_DUE = text("""
         FOR UPDATE SKIP LOCKED
     ) AND state IN ('up_for_retry', 'up_for_reschedule')
 """)
-
-States = Mapping[str, AbstractSet[TaskState]]
-"""The distinct states of each task's instances, by task id."""
 
 
 def lock_runs_with_news(connection: Connection, limit: int) -> list[RunNews]:
