@@ -8,7 +8,7 @@ from turnout.config.errors import TurnoutError
 #: Name, where it lives, and what it is for, in the order of the help.
 COMMANDS = (
     ("up", "turnout.cli.local.up:up", "Run everything on this machine until Ctrl-C."),
-    ("demo", "turnout.cli.local.demo:demo", "Run the main job once on a throwaway home, and print what happened."),
+    ("demo", "turnout.cli.local.demo:demo", "Run the main job once on a throwaway home, and judge it."),
     ("scheduler", "turnout.cli.scheduler:scheduler", "Run a scheduler."),
     ("worker", "turnout.cli.worker:worker", "Run tasks: a Celery worker."),
     ("dag-processor", "turnout.cli.dag_processor:dag_processor", "Parse DAG files and store what they declare."),
