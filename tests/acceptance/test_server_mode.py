@@ -71,17 +71,33 @@ def external_redis(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture
-def external_rabbitmq() -> str:
-    url = os.environ.get("TURNOUT_TEST_RABBITMQ_URL")
-    if url is None:
-        pytest.skip("TURNOUT_TEST_RABBITMQ_URL names no RabbitMQ")
-    return url
-
-
-@pytest.fixture
 def pool() -> str:
     """A name that nobody else uses: the virtual host of a RabbitMQ is shared."""
     return f"pool_{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def external_rabbitmq(pool: str) -> Iterator[str]:
+    """The URL of a RabbitMQ, which has no more queues afterwards than before."""
+    url = os.environ.get("TURNOUT_TEST_RABBITMQ_URL")
+    if url is None:
+        pytest.skip("TURNOUT_TEST_RABBITMQ_URL names no RabbitMQ")
+    with kombu.Connection(url) as connection:
+        made = [name for name in (f"{pool}.default", "default_pool.default") if not is_there(connection, name)]
+    yield url
+    with kombu.Connection(url) as connection:
+        for name in made:
+            connection.default_channel.queue_delete(name)
+
+
+def is_there(connection: Any, queue: str) -> bool:
+    """Tell whether a RabbitMQ has a queue."""
+    with connection.channel() as channel:
+        try:
+            channel.queue_declare(queue, passive=True)
+        except connection.channel_errors:
+            return False
+    return True
 
 
 def run_a_dag(home: Home, pool: str, eventually: Eventually) -> None:
@@ -98,7 +114,7 @@ def run_a_dag(home: Home, pool: str, eventually: Eventually) -> None:
     assert states == dict.fromkeys(("ask", "double", "tell"), "success")
     assert servers_of(platform.pid, home.path) == []
 
-    platform.send_signal(signal.SIGINT)
+    platform.send_signal(signal.SIGTERM)
     assert platform.wait(60) == 0
 
 
@@ -133,8 +149,6 @@ def test_a_run_goes_through_postgresql_and_redis_that_somebody_else_runs(
 def test_a_run_goes_through_a_rabbitmq(
     external_rabbitmq: str, make_home: Callable[[str], Home], pool: str, eventually: Eventually
 ) -> None:
-    try:
-        run_a_dag(make_home(external_rabbitmq), pool, eventually)
-    finally:
-        with kombu.Connection(external_rabbitmq) as connection:
-            connection.default_channel.queue_delete(f"{pool}.default")
+    run_a_dag(make_home(external_rabbitmq), pool, eventually)
+    with kombu.Connection(external_rabbitmq) as connection:
+        assert is_there(connection, f"{pool}.default")
