@@ -35,7 +35,11 @@ class AttemptLog:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         tail = f'"level": "{level}", "logger": {json.dumps(logger)}, "stream": "{stream}"'
         text = "".join(f'{{"ts": "{now}", "msg": {json.dumps(message)}, {tail}}}\n' for message in messages)
-        data = memoryview(text.encode())
+        self.write_bytes(text.encode())
+
+    def write_bytes(self, data: bytes | memoryview) -> None:
+        """Append bytes as they are."""
+        data = memoryview(data).cast("B")
         try:
             while data:
                 data = data[os.write(self._fd, data) :]
@@ -105,8 +109,8 @@ class _Stream(io.TextIOBase):
         self._rest = ""
 
     @property
-    def buffer(self) -> io.BufferedIOBase:  # bytes go into the file as they are
-        return _RawStream(self._fd)
+    def buffer(self) -> io.BufferedIOBase:
+        return _RawStream(self._log)
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -134,14 +138,13 @@ class _Stream(io.TextIOBase):
 
 
 class _RawStream(io.BufferedIOBase):
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    def __init__(self, log: AttemptLog) -> None:
+        self._log = log
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
-        view = memoryview(data).cast("B")
-        while view:
-            view = view[os.write(self._fd, view) :]
-        return len(data)
+        view = memoryview(data)
+        self._log.write_bytes(view)
+        return view.nbytes

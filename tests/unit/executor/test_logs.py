@@ -106,6 +106,7 @@ def test_a_full_disk_costs_nothing_but_the_log(path: Path) -> None:
     with captured(log):
         print("lost")
         logging.getLogger().error("lost as well")
+        sys.stdout.buffer.write(b"and these bytes")
     assert "No space left" in str(log.problem)
 
 
