@@ -31,11 +31,11 @@ Eventually = Callable[..., object]
 class Reader:
     """Somebody who does what a page says."""
 
-    def __init__(self, home: Path, **variables: str) -> None:
+    def __init__(self, home: Path) -> None:
         own = {name: value for name, value in os.environ.items() if not name.startswith("TURNOUT_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.home = home
-        self.environ = own | {"HOME": str(home), "PATH": path} | variables
+        self.environ = own | {"HOME": str(home), "PATH": path}
         self.terminals: list[subprocess.Popen[bytes]] = []
 
     def follow(self, page: str, eventually: Eventually, failing: tuple[str, ...] = ()) -> list[str]:
@@ -49,6 +49,7 @@ class Reader:
             for command, shown in conversation(block[2]):
                 commands.append(command)
                 self.give(command, shown, eventually, expected=command in failing)
+        assert [terminal.args for terminal in self.terminals if terminal.poll() is not None] == []
         return commands
 
     def give(self, command: str, shown: list[str], eventually: Eventually, *, expected: int = 0) -> None:
@@ -95,11 +96,14 @@ class Reader:
             )
 
     def leave(self) -> None:
-        """Stop what still runs, in reverse order, as a person would: Ctrl-C, and wait."""
-        for terminal in reversed(self.terminals):
+        """Stop what still runs."""
+        for terminal in self.terminals:
             terminal.terminate()
         for terminal in self.terminals:
-            terminal.wait(60)
+            try:
+                terminal.wait(60)
+            finally:
+                terminal.kill()
 
 
 def conversation(block: str) -> Iterator[tuple[str, list[str]]]:
@@ -139,17 +143,13 @@ def test_the_pages_on_queues_and_on_waiting_tasks_work_as_they_stand(reader: Rea
 
 
 def test_the_page_on_own_servers_works_as_it_stands(
-    tmp_path: Path, database_url: str, broker_url: str, eventually: Eventually
+    database_url: str, broker_url: str, reader: Reader, eventually: Eventually
 ) -> None:
-    reader = Reader(tmp_path, TURNOUT_DATABASE_URL=database_url, TURNOUT_BROKER_URL=broker_url)
-    reader.write("turnout/dags/empty.py", "")
-    try:
-        commands = reader.follow("how-to/own-servers.md", eventually)
-        exported = re.findall(r"^export (\w+)=", "\n".join(commands), re.MULTILINE)
-        assert [name for name in exported if name not in reader.environ] == []
-        eventually(lambda: reader.run("turnout schedulers list").stdout.count("alive") == 2)
-    finally:
-        reader.leave()
+    reader.environ |= {"TURNOUT_DATABASE_URL": database_url, "TURNOUT_BROKER_URL": broker_url}
+    commands = reader.follow("how-to/own-servers.md", eventually)
+    exported = re.findall(r"^export (\w+)=", "\n".join(commands), re.MULTILINE)
+    assert sorted(exported) == ["TURNOUT_BROKER_URL", "TURNOUT_DATABASE_URL"]
+    eventually(lambda: reader.run("turnout schedulers list").stdout.count("alive") == 2)
 
 
 def test_what_the_tutorial_installs_is_an_extra_of_the_project() -> None:
