@@ -32,6 +32,17 @@ def test_a_worker_that_let_its_lease_expire_is_dead(turnout: Turnout, engine: En
 
 
 @pytest.mark.usefixtures("control_plane")
+def test_a_health_check_passes_as_long_as_a_process_holds_its_lease(turnout: Turnout, engine: Engine) -> None:
+    assert turnout("alive", "crane").code == 0
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE process SET lease_expires_at = now() - interval '1 s' WHERE kind = 'worker'")
+    refused = turnout("alive", "crane")
+    assert refused.code == 1
+    assert refused.err.startswith("Error: No scheduler, worker or DAG processor named crane holds a lease")
+    assert turnout("alive", "sched-1").code == 0
+
+
+@pytest.mark.usefixtures("control_plane")
 def test_those_alive_come_first(turnout: Turnout, engine: Engine) -> None:
     def replace(connection: Connection) -> None:
         gone = processes.register(connection, processes.Registration("scheduler", "a-first-by-name", 3600))
