@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
@@ -237,6 +237,14 @@ def _scheme(url: str, key: str) -> str:
         _ = parts.port
     except ValueError:
         raise SettingsError(f"{variable_name([key])} is no URL: its host or port cannot be read.") from None
+    if key == "broker_url" and "password" in parse_qs(parts.query):
+        raise SettingsError(
+            f"{variable_name([key])} has its password after the ?: write it before the host, user:password@."
+        )
+    if "@" in parts.netloc.rpartition("@")[0]:
+        raise SettingsError(
+            f"{variable_name([key])} has more than one @ before the path: write %40 for one in a password."
+        )
     if parts.scheme and "://" not in url:
         raise SettingsError(f"{variable_name([key])} is no URL: it needs :// after {parts.scheme}.")
     return parts.scheme

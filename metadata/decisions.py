@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from turnout.metadata.states import TaskState
+from turnout.metadata.states import UNFINISHED, TaskState
+from turnout.metadata.tables import sql_list
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,14 @@ _SET_STATES = text("""
     WHERE t.dag_run_id = d.dag_run_id AND t.task_id = d.task_id AND t.state = 'none'
 """)
 
-_UNFINISHED = text("""
+_UNFINISHED = text(f"""
     SELECT q.id FROM unnest(CAST(:runs AS bigint[])) AS q (id)
     WHERE EXISTS (
         SELECT 1 FROM task_instance t
         WHERE t.dag_run_id = q.id
-          AND t.state IN ('deferred', 'none', 'queued', 'running', 'scheduled', 'up_for_reschedule', 'up_for_retry')
+          AND t.state IN ({sql_list(UNFINISHED)})
     )
-""")
+""")  # noqa: S608  only constants of the law
 
 _SCHEDULE_DUE = text("""
     UPDATE task_instance SET state = 'scheduled', scheduled_at = clock_timestamp()

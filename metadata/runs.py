@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from turnout.metadata.states import RunState
+from turnout.metadata.states import UNFINISHED, RunState
+from turnout.metadata.tables import sql_list
 from turnout.metadata.versions import Content, VersionCache
 
 
@@ -145,17 +146,17 @@ _CREATE_TASK_INSTANCES = text("""
     ON CONFLICT DO NOTHING
 """)
 
-_FINISH = text("""
+_FINISH = text(f"""
     UPDATE dag_run r SET state = n.state, ended_at = now()
     FROM unnest(CAST(:ids AS bigint[]), CAST(:states AS text[])) AS n (id, state)
     WHERE r.id = n.id AND r.state = 'running'
       AND NOT EXISTS (
           SELECT 1 FROM task_instance t
           WHERE t.dag_run_id = r.id
-            AND t.state IN ('deferred', 'none', 'queued', 'running', 'scheduled', 'up_for_reschedule', 'up_for_retry')
+            AND t.state IN ({sql_list(UNFINISHED)})
       )
     RETURNING r.id, r.dag_id, r.run_id, r.state
-""")
+""")  # noqa: S608  only constants of the law
 
 
 def lock_due_dags(connection: Connection, versions: VersionCache, limit: int) -> list[DueDag]:

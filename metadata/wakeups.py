@@ -23,11 +23,6 @@ def notify_schedulers(connection: Connection) -> None:
     connection.execute(text("SELECT pg_notify(:channel, '')"), {"channel": CHANNEL})
 
 
-def leave(connection: Connection, dag_run_id: int) -> None:
-    """Ask for a look at a whole run."""
-    connection.execute(text("INSERT INTO wakeup (dag_run_id) VALUES (:run)"), {"run": dag_run_id})
-
-
 def leave_for_active_runs(connection: Connection) -> int:
     """Ask for a look at every running run that has no wake-up yet: the sweep that catches a lost one."""
     return connection.execute(

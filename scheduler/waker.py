@@ -40,10 +40,6 @@ class Waker:
             self._thread.join(STOP_TIMEOUT_S)
         self._engine.dispose()
 
-    def wake(self) -> None:
-        """Wake the loop, or keep it from falling asleep."""
-        self._news.set()
-
     def sleep(self, timeout_s: float) -> None:
         """Sleep until there is news, or until the time is up."""
         self._news.wait(timeout_s)

@@ -22,6 +22,7 @@ WRONG_URLS = {
     "mysql://root:hunter2@localhost/turnout": "TURNOUT_DATABASE_URL has the scheme mysql://",
     "localhost/turnout": "TURNOUT_DATABASE_URL has the scheme (none)",
     "postgresql:turnout": "TURNOUT_DATABASE_URL is no URL",
+    "postgresql://root:hun@ter2@localhost/turnout": "TURNOUT_DATABASE_URL has more than one @",
     "postgresql://root:hunter2@localhost:port/turnout": "TURNOUT_DATABASE_URL is no URL",
 }
 
@@ -48,6 +49,9 @@ def test_a_wrong_broker_url_is_refused_as_wrong_usage(process: Turnout) -> None:
     ran = process("config", "check", TURNOUT_BROKER_URL="http://:hunter2@localhost")
     assert ran.code == 2
     assert "TURNOUT_BROKER_URL has the scheme http://" in one_line(ran.err)
+    ran = process("config", "check", TURNOUT_BROKER_URL="redis://localhost/0?password=hunter2")
+    assert ran.code == 2
+    assert "TURNOUT_BROKER_URL has its password after the ?" in one_line(ran.err)
 
 
 def test_an_unknown_setting_is_refused_with_the_one_that_was_meant(process: Turnout) -> None:

@@ -1,7 +1,7 @@
 """What a scheduler reads and writes to decide."""
 
 from tests.control import Control, graph
-from turnout.metadata import decisions, wakeups
+from turnout.metadata import decisions
 from turnout.metadata.runs import finish_running
 from turnout.metadata.states import RunState, TaskState
 
@@ -30,7 +30,7 @@ def test_news_name_the_tasks_that_changed_or_ask_for_a_look_at_the_whole_run(con
 
 def test_news_of_a_run_that_is_over_say_so(control: Control) -> None:
     run = control.prepare(graph("d", {"a": []}, empty="a"))
-    control.do(lambda c: wakeups.leave(c, run))
+    control.sql("INSERT INTO wakeup (dag_run_id) VALUES (:run)", run=run)
     (news,) = control.do(lambda c: decisions.lock_runs_with_news(c, 500))
     assert not news.is_running
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 from tests.conftest import Servers
 from tests.control import graph
-from turnout.metadata import attempts, decisions, processes, queueing, runs, timers, wakeups
+from turnout.metadata import attempts, decisions, processes, queueing, runs, timers, wakeups, xcom
 from turnout.metadata.attempts import AttemptKey, FinishedAttempt
 from turnout.metadata.engine import open_engine
 from turnout.metadata.processes import Registration
@@ -238,6 +238,11 @@ def read_candidates(connection: Connection, _: Big) -> None:
     queueing.read_candidates(connection, [("default_pool", "default", 20), ("p1", "default", 10)])
 
 
+def pull_nothing(connection: Connection, facts: Big) -> None:
+    with pytest.raises(LookupError):
+        xcom.pull(connection, facts.runs[0], "t", -1, "return_value")
+
+
 Work = Callable[[Connection, Big], object]
 PK, SCHEDULED, ACTIVE, UNFINISHED, DUE, RUN_TASK, RUNS = (
     "pk_task_instance",
@@ -250,6 +255,7 @@ PK, SCHEDULED, ACTIVE, UNFINISHED, DUE, RUN_TASK, RUNS = (
 )
 #: For each statement function, the indexes of which one serves it: which one is PostgreSQL's choice, by numbers.
 STATEMENTS: dict[str, tuple[Work, set[str]]] = {
+    "pull": (pull_nothing, {"pk_xcom"}),
     "claim": (lambda c, f: attempts.claim_queued(c, f.worker_id, f.keys["queued"]), {PK, ACTIVE}),
     "finish": (lambda c, f: attempts.finish_if_running(c, finished(f)), {PK, ACTIVE}),
     "give back": (lambda c, f: attempts.give_back_queued(c, f.keys["queued"], Cause.MESSAGE_LOST), {PK, ACTIVE}),

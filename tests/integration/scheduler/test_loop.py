@@ -126,7 +126,7 @@ def test_a_scheduler_lives_through_an_outage_of_the_database(
     control.declare(graph("d", LINE))
     scheduler.start()
     with database_away():
-        scheduler._waker.wake()
+        scheduler._waker._on_notify()
         eventually(lambda: scheduler._outage._failures)
     trigger(control, "d")
     eventually(lambda: queued(control))

@@ -43,7 +43,7 @@ def test_a_notification_ends_the_sleep(waker: Waker, control: Control) -> None:
 
 
 def test_news_that_came_before_the_sleep_keep_the_loop_awake(waker: Waker) -> None:
-    waker.wake()
+    waker._on_notify()
     sleep(waker)
     waker.take_news()
     waker.sleep(0.01)
