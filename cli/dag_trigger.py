@@ -9,7 +9,9 @@ from turnout.cli.database import actor, in_database
 from turnout.cli.options import DagArgument, LogicalDateOption, Output, OutputOption
 from turnout.cli.output import plain, remark, show_record
 from turnout.cli.waiting import wait_for_run
-from turnout.metadata.triggers import Trigger, trigger
+from turnout.metadata.engine import Connection
+from turnout.metadata.errors import RequestError
+from turnout.metadata.triggers import Trigger, Triggered, trigger
 
 
 def parse_conf(value: str) -> dict[str, Any]:
@@ -44,10 +46,20 @@ def dag_trigger(
 ) -> None:
     """Start a run of a DAG."""
     wanted = Trigger(dag_id, run_id=run_id, logical_date=logical_date, conf=conf or {})
-    triggered = in_database(lambda connection: trigger(connection, wanted, actor=actor()))
+    triggered = in_database(lambda connection: _trigger(connection, wanted, wait=wait))
     if triggered.dag_is_paused:
         remark(f"DAG {dag_id} is paused: the run waits until `turnout dags unpause {dag_id}`.")
     if wait:
         wait_for_run(dag_id, triggered.run.dag_run_id, timeout_s=None, output=output)
     else:
         show_record(plain(triggered.run), output)
+
+
+def _trigger(connection: Connection, wanted: Trigger, *, wait: bool) -> Triggered:
+    triggered = trigger(connection, wanted, actor=actor())
+    if wait and triggered.dag_is_paused:  # nobody would ever come back from this wait; the transaction is rolled back
+        raise RequestError(
+            f"DAG {wanted.dag_id} is paused, so that --wait would not end: "
+            f"`turnout dags unpause {wanted.dag_id}` first, or trigger it without --wait."
+        )
+    return triggered

@@ -101,6 +101,15 @@ def test_a_paused_dag_says_that_the_run_waits_and_for_what(turnout: Turnout) -> 
 
 
 @pytest.mark.usefixtures("orders")
+def test_nobody_waits_for_a_run_of_a_paused_dag(turnout: Turnout) -> None:
+    turnout("dags", "pause", "by_hand")
+    ran = trigger(turnout, "by_hand", "--wait")
+    assert ran.code == 2
+    assert "`turnout dags unpause by_hand` first" in ran.err
+    assert turnout("runs", "list", "by_hand", "-o", "json").json == []
+
+
+@pytest.mark.usefixtures("orders")
 def test_a_dag_whose_file_is_gone_cannot_be_triggered(turnout: Turnout, engine: Engine) -> None:
     transact(engine, lambda connection: dags.retire_file(connection, "orders.py"))
     ran = trigger(turnout, "by_hand")
