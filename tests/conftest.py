@@ -5,6 +5,7 @@ No test depends on a server that happens to run on this machine.
 
 import itertools
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,15 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 #: Valkey has 16 databases; number 0 is left alone.
 _BROKERS = 15
+
+
+def pytest_configure() -> None:
+    """Let the processes that tests start hear Ctrl-C, also when the suite runs behind a shell's `&`, which ignores it.
+
+    A signal that is ignored stays so in every process started from here; one that has a handler does not.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)
