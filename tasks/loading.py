@@ -16,8 +16,10 @@ from turnout.tasks.errors import DagError, DagFileError
 if TYPE_CHECKING:
     from types import CodeType
 
-#: A file without these words (in any case) declares no DAG and is not imported, as in Airflow's safe mode.
-_TELLTALES = (b"dag", b"turnout")
+#: A file without `dag` and one of the others (in any case) declares no DAG and is not imported, as in Airflow's safe
+#: mode. A file still written for Airflow is imported, so that its author is told what to change.
+_TELLTALE = b"dag"
+_PACKAGES = (b"turnout", b"airflow")
 
 _loads = itertools.count(1)
 
@@ -33,7 +35,7 @@ def load_file(path: Path, root: Path | None = None) -> list[DAG]:
         DagFileError: the file does anything wrong; the message is for its author.
     """
     source = _read(path)
-    if not all(word in source.lower() for word in _TELLTALES):
+    if not _may_declare(source.lower()):
         return []
     code = _compile(source, path)
     _let_import_from(root or path.parent, path.parent)
@@ -47,6 +49,10 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DagFileError(f"The file cannot be read: {error.strerror or error}.") from None
+
+
+def _may_declare(source: bytes) -> bool:
+    return _TELLTALE in source and any(package in source for package in _PACKAGES)
 
 
 def _compile(source: bytes, path: Path) -> "CodeType":

@@ -112,6 +112,11 @@ def test_a_file_without_the_telltale_words_is_not_even_imported(load: Load) -> N
     assert load("# about a dag\nraise SystemExit('imported')\n") == []
 
 
+def test_a_file_of_airflow_is_told_what_to_change(load: Load) -> None:
+    with pytest.raises(DagFileError, match="No module named 'airflow': import DAG, task and operators from turnout"):
+        load("from airflow import DAG\n")
+
+
 def test_a_library_that_declares_no_dag_is_no_mistake(load: Load) -> None:
     assert load(HEAD + "def helper(): ...\n") == []
 
