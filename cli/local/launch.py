@@ -30,9 +30,9 @@ def launch(death_signal: int, uid: int, gid: int, parent: int, command: list[str
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit("The parent has gone.")
-    # Python ignores these, and a program inherits what is ignored.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    # A program inherits what is ignored: the last two by Python, the first two by a shell's `&`.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execv(command[0], command)  # noqa: S606  a command of ours, no shell
     except OSError as error:

@@ -1,5 +1,6 @@
 """DAG files that do what they must not: one clear message each, and every other DAG goes on."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -217,6 +218,8 @@ def test_an_error_is_replaced_by_the_next_one(folder: Folder, processor: DagProc
 def test_dag_files_do_not_see_where_the_database_and_the_broker_are(
     folder: Folder, processor: DagProcessor, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in [name for name in os.environ if name.startswith("TURNOUT_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("TURNOUT_DATABASE_URL", "postgresql://secret")
     monkeypatch.setenv("TURNOUT_BROKER_URL", "redis://secret")
     monkeypatch.setenv("TURNOUT_TEST_CITY", "Bern")
