@@ -30,8 +30,8 @@ def launch(death_signal: int, uid: int, gid: int, parent: int, command: list[str
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit("The parent has gone.")
-    # A program inherits what is ignored: the last two by Python, the first two by a shell's `&`.
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
+    # A program inherits what is ignored: by Python, by a shell's `&`, by whoever started us.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execv(command[0], command)  # noqa: S606  a command of ours, no shell
