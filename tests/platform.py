@@ -107,7 +107,8 @@ class Platform:
 
     def ledger(self, event: str = "start") -> list[dict[str, Any]]:
         """Read what the tasks themselves wrote."""
-        lines = self.ledger_path.read_text().splitlines() if self.ledger_path.exists() else []
+        written = self.ledger_path.read_text() if self.ledger_path.exists() else ""
+        lines = written[: written.rfind("\n") + 1].splitlines()  # the last one may be half there
         return [entry for entry in map(json.loads, lines) if entry["event"] == event]
 
     def rows(self, statement: str, **values: Any) -> list[dict[str, Any]]:

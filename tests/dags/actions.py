@@ -47,7 +47,9 @@ def next_action() -> str:
     script = params.get("script", {})
     actions = script.get(ti.task_id, script.get("*", ["succeed"]))
     path = Path(params["ledger"])
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    text = path.read_text() if path.exists() else ""
+    # What follows the last line break is being written by another process at this moment.
+    lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
     before = sum((line["event"], line["run_id"], line["task_id"]) == ("start", ti.run_id, ti.task_id) for line in lines)
     return str(actions[min(before, len(actions) - 1)])
 
