@@ -91,8 +91,8 @@ def test_a_broker_that_was_away_and_came_back_empty_loses_nothing(
     frail.pretend_worker()
     gate = frail.folder / "gate"
     run_id = frail.trigger("fleet", {"*": [f"wait_for:{gate}"]})
-    # Two run, and the messages of two are at the broker, and go with it.
-    eventually(lambda: (frail.states(run_id)["running"], frail.states(run_id)["queued"]) == (2, 2))
+    # Two run, and the messages of two or more are at the broker, and go with it.
+    eventually(lambda: frail.states(run_id)["running"] == 2 and frail.states(run_id)["queued"] >= 2)
     valkey = own_broker.running[0]
     valkey.stop()
     second = frail.trigger("fleet")

@@ -142,7 +142,8 @@ def test_it_stops_cleanly_when_nobody_reads_its_output_any_more(tmp_path: Path, 
     assert process.stdout
     assert process.stderr
     process.stdout.close()
-    psutil.Process(process.pid).children()[-1].kill()  # something to say
+    worker = next(c for c in psutil.Process(process.pid).children() if "worker" in " ".join(c.cmdline()))
+    worker.kill()  # something to say
     assert process.wait() == 0
     assert process.stderr.read() == ""
     process.stderr.close()
