@@ -75,12 +75,14 @@ _SAVE_VERSION = text("""
 """).bindparams(bindparam("content", type_=JSONB))
 
 _SAVE = text("""
-    INSERT INTO dag (dag_id, is_paused, is_active, file_path, current_version_id, max_active_runs, tags, description,
-                     parsed_at)
-    VALUES (:dag_id, :is_paused, true, :file_path, :version_id, :max_active_runs, :tags, :description, now())
+    INSERT INTO dag (dag_id, is_paused, is_active, file_path, current_version_id, max_active_runs, max_active_tasks,
+                     tags, description, parsed_at)
+    VALUES (:dag_id, :is_paused, true, :file_path, :version_id, :max_active_runs, :max_active_tasks, :tags,
+            :description, now())
     ON CONFLICT (dag_id) DO UPDATE
     SET is_active = true, file_path = EXCLUDED.file_path, current_version_id = EXCLUDED.current_version_id,
-        max_active_runs = EXCLUDED.max_active_runs, tags = EXCLUDED.tags, description = EXCLUDED.description,
+        max_active_runs = EXCLUDED.max_active_runs, max_active_tasks = EXCLUDED.max_active_tasks,
+        tags = EXCLUDED.tags, description = EXCLUDED.description,
         parsed_at = EXCLUDED.parsed_at
 """)
 
@@ -140,6 +142,7 @@ def save_dag(connection: Connection, file_path: str, dag: DeclaredDag, *, paused
             "file_path": file_path,
             "version_id": version_id,
             "max_active_runs": dag.content["max_active_runs"],
+            "max_active_tasks": dag.content["max_active_tasks"],
             "tags": dag.content["tags"],
             "description": dag.content["description"],
         },

@@ -137,10 +137,14 @@ _START = text(f"""
 """)  # noqa: S608  only constants of this module
 
 _CREATE_TASK_INSTANCES = text("""
-    INSERT INTO task_instance (dag_run_id, dag_id, task_id, max_tries, pool, pool_slots, queue, priority_weight,
-                               run_date)
+    INSERT INTO task_instance (dag_run_id, dag_id, task_id, max_tries, pool, pool_slots, extra_pools, queue,
+                               run_priority, priority_weight, run_date, max_active_tis_per_dag,
+                               max_active_tis_per_dagrun)
     SELECT r.id, r.dag_id, t.key, (t.value ->> 'retries')::int, t.value ->> 'pool', (t.value ->> 'pool_slots')::int,
-           t.value ->> 'queue', (t.value ->> 'priority_weight')::int, COALESCE(r.logical_date, r.run_after)
+           NULLIF(t.value -> 'extra_pools', 'null'), t.value ->> 'queue', r.priority,
+           (t.value ->> 'priority_weight')::int,
+           CASE WHEN r.run_type = 'backfill' THEN r.started_at ELSE COALESCE(r.logical_date, r.run_after) END,
+           (t.value ->> 'max_active_tis_per_dag')::int, (t.value ->> 'max_active_tis_per_dagrun')::int
     FROM dag_run r JOIN dag_version v ON v.id = r.dag_version_id, jsonb_each(v.content -> 'tasks') t
     WHERE r.id = ANY(:run_ids)
     ON CONFLICT DO NOTHING

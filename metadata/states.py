@@ -47,6 +47,8 @@ class Outcome(StrEnum):
     LOST = "lost"
     #: The attempt never started: its message was lost, or whoever held it gave it back.
     RETURNED = "returned"
+    #: Ended from outside: a person cleared, marked or cancelled it, or its run came to an end over it.
+    CANCELLED = "cancelled"
 
 
 class Cause(StrEnum):
@@ -62,6 +64,13 @@ class Cause(StrEnum):
     MESSAGE_LOST = "message_lost"
     NO_WORKER = "no_worker"
     IMPORT_TIMEOUT = "import_timeout"
+    CLEARED = "cleared"
+    MARKED = "marked"
+    CANCELLED = "cancelled"
+    FAIL_FAST = "fail_fast"
+    RUN_TIMEOUT = "run_timeout"
+    TASK_REMOVED = "task_removed"
+    POOL_TOO_SMALL = "pool_too_small"
 
 
 FINISHED = frozenset(
@@ -88,6 +97,7 @@ LAW: tuple[Law, ...] = (
     Law(_T.NONE, "pass", _T.SUCCESS, ("scheduler",)),  # a task that has nothing to run
     Law(_T.NONE, "skip", _T.SKIPPED, ("scheduler",)),
     Law(_T.NONE, "upstream_fail", _T.UPSTREAM_FAILED, ("scheduler",)),
+    Law(_T.SCHEDULED, "refuse", _T.FAILED, ("scheduler",)),  # it needs more slots than its pool has
     Law(_T.SCHEDULED, "queue", _T.QUEUED, ("scheduler",)),  # here, and only here, attempt_id is renewed
     Law(_T.QUEUED, "claim", _T.RUNNING, ("worker",)),
     Law(_T.QUEUED, "give_back", _T.SCHEDULED, ("scheduler", "worker")),  # never started: nothing is counted
@@ -102,8 +112,16 @@ LAW: tuple[Law, ...] = (
     Law(_T.UP_FOR_RESCHEDULE, "due", _T.SCHEDULED, ("scheduler",)),
     Law(_T.DEFERRED, "resume", _T.SCHEDULED, ("scheduler",)),
     *(Law(state, "remove", _T.REMOVED, ("scheduler",)) for state in TaskState if state in UNFINISHED),
-    *(Law(state, "cancel", _T.FAILED, ("person",)) for state in TaskState if state in UNFINISHED),
+    # The scheduler cancels by `fail_fast`, and skips what is left of a run whose `dagrun_timeout` is over.
+    *(Law(state, "cancel", _T.FAILED, ("person", "scheduler")) for state in TaskState if state in UNFINISHED),
+    *(Law(state, "run_time_out", _T.SKIPPED, ("scheduler",)) for state in TaskState if state in UNFINISHED),
     *(Law(state, "clear", _T.NONE, ("person",)) for state in TaskState if state != _T.NONE),
+    *(
+        Law(state, "mark", marked, ("person",))
+        for marked in (_T.SUCCESS, _T.FAILED, _T.SKIPPED)
+        for state in TaskState
+        if state != marked
+    ),
 )
 
 RUN_LAW: tuple[Law, ...] = (
@@ -112,6 +130,12 @@ RUN_LAW: tuple[Law, ...] = (
     Law(RunState.RUNNING, "fail", RunState.FAILED, ("scheduler",)),
     Law(RunState.QUEUED, "cancel", RunState.FAILED, ("person",)),
     Law(RunState.RUNNING, "cancel", RunState.FAILED, ("person",)),
+    *(
+        Law(state, "mark", marked, ("person",))
+        for marked in (RunState.SUCCESS, RunState.FAILED)
+        for state in RunState
+        if state != marked
+    ),
     Law(RunState.SUCCESS, "clear", RunState.QUEUED, ("person",)),
     Law(RunState.FAILED, "clear", RunState.QUEUED, ("person",)),
 )

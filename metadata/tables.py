@@ -42,7 +42,8 @@ metadata = MetaData(
 )
 
 PROCESS_KINDS = ("scheduler", "worker", "dag_processor")
-RUN_TYPES = ("scheduled", "manual", "backfill")
+#: Whoever wanted it, a run is one thing; its type says who did (the words are those of Airflow's API).
+RUN_TYPES = ("scheduled", "manual", "backfill", "operator_triggered", "asset_triggered")
 
 
 def sql_list(values: Iterable[str]) -> str:
@@ -75,6 +76,7 @@ dag = Table(
     _required("file_path", Text()),  # relative to the DAGs folder
     Column("current_version_id", BigInteger, ForeignKey("dag_version.id")),
     _required("max_active_runs", Integer()),
+    _required("max_active_tasks", Integer(), "16"),  # of one run
     _required("tags", ARRAY(Text), "'{}'"),
     Column("description", Text),
     _time("parsed_at"),
@@ -136,12 +138,15 @@ dag_run = Table(
     _time("queued_at", required=True),
     _time("started_at"),
     _time("ended_at"),
+    _time("timeout_at"),  # of a running run: when its `dagrun_timeout` is over
+    _required("priority", Integer(), "0"),  # its tasks go before those of all runs of lower priority
     _required("conf", JSONB(), "'{}'"),
     UniqueConstraint("dag_id", "run_id"),
     UniqueConstraint("dag_id", "logical_date"),
     _one_of("state", RunState),
     _one_of("run_type", RUN_TYPES),
     Index("ix_dag_run_active", "dag_id", "state", "run_after", postgresql_where=text("state IN ('queued', 'running')")),
+    Index("ix_dag_run_timeout", "timeout_at", postgresql_where=text("state = 'running' AND timeout_at IS NOT NULL")),
 )
 
 task_instance = Table(
@@ -159,9 +164,14 @@ task_instance = Table(
     _required("max_tries", Integer(), "0"),  # retries that the author allowed
     _required("pool", Text()),
     _required("pool_slots", Integer()),
+    Column("extra_pools", JSONB),  # further pools that it takes slots of at the same time: {name: slots}
     _required("queue", Text()),
+    # The order in which task instances are queued: these two, then run_date, then id.
+    _required("run_priority", Integer(), "0"),  # that of its run
     _required("priority_weight", Integer()),
-    _time("run_date", required=True),  # the run's logical date (or run_after): second key of the order
+    _time("run_date", required=True),  # the run's logical date (or run_after); of a backfill, when it started
+    Column("max_active_tis_per_dag", Integer),  # how many instances of its task may be active in all runs
+    Column("max_active_tis_per_dagrun", Integer),  # ... in one run
     _time("scheduled_at"),
     _time("queued_at"),
     _time("started_at"),
@@ -188,6 +198,7 @@ task_instance = Table(
         "ix_task_instance_scheduled",
         "pool",
         "queue",
+        text("run_priority DESC"),
         text("priority_weight DESC"),
         "run_date",
         "id",
@@ -250,8 +261,27 @@ pool = Table(
     _required("slots", Integer()),
     Column("description", Text),
     _required("include_deferred", Boolean(), "false"),
+    # At most so many starts in any period of so many seconds; both null: no limit.
+    Column("rate_starts", Integer),
+    Column("rate_period_s", REAL),
     CheckConstraint("slots >= 0", name="slots_not_negative"),
+    CheckConstraint("(rate_starts IS NULL) = (rate_period_s IS NULL)", name="rate_whole"),
+    CheckConstraint("rate_starts >= 1 AND rate_period_s > 0", name="rate_positive"),
 )
+
+#: What was started in pools that have a rate limit, for as long as it counts.
+pool_start = Table(
+    "pool_start",
+    metadata,
+    _id(),
+    Column("pool", Text, ForeignKey("pool.name", ondelete="CASCADE"), nullable=False),
+    _time("at", required=True),
+    _required("starts", Integer()),
+    Index("ix_pool_start_pool", "pool", "at"),
+)
+
+#: Rows that are only locked: each guards what no other row can, since it spans pools.
+guard = Table("guard", metadata, Column("name", Text, primary_key=True))
 
 #: Live and dead processes; a row is one *term* of a process, which registers anew when it has lost its lease.
 process = Table(

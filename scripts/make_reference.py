@@ -62,6 +62,7 @@ CAUSES_HEAD = """\
 An attempt that did not succeed has a cause beside the sentence in `error`; `turnout tasks show` prints both. A *failed*
 attempt uses up one of the task's `retries`. A *lost* one does not: it is an infra failure, with a limit of its own
 (`TURNOUT_SCHEDULER__MAX_INFRA_RETRIES`). A *returned* one had never started, and nothing is counted.
+A *cancelled* one was ended from outside, and nothing is counted either.
 
 | cause | what happened | the attempt is |
 |---|---|---|
@@ -78,6 +79,13 @@ CAUSES = {
     Cause.MESSAGE_LOST: ("The broker no longer had the message of the attempt.", "returned"),
     Cause.NO_WORKER: ("Nobody claimed the attempt, and no live worker serves its queue any more.", "returned"),
     Cause.IMPORT_TIMEOUT: ("The DAG file took too long to import on the worker.", "lost"),
+    Cause.CLEARED: ("A person cleared the task instance while the attempt was queued or running.", "cancelled"),
+    Cause.MARKED: ("A person marked the task instance while the attempt was queued or running.", "cancelled"),
+    Cause.CANCELLED: ("A person cancelled the task instance or its run.", "cancelled"),
+    Cause.FAIL_FAST: ("Another task of the run failed, and the DAG has `fail_fast`.", "cancelled"),
+    Cause.RUN_TIMEOUT: ("The run took longer than its `dagrun_timeout`.", "cancelled"),
+    Cause.TASK_REMOVED: ("The DAG no longer has the task.", "cancelled"),
+    Cause.POOL_TOO_SMALL: ("The task needs more slots than its pool has in all.", "none: it never began"),
 }
 
 

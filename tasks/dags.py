@@ -1,7 +1,7 @@
 """The DAG: a named graph of tasks, and when it runs."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypedDict
 
@@ -12,7 +12,7 @@ from turnout.tasks.graph import topological_order
 from turnout.tasks.ids import check_key
 from turnout.tasks.params import check_params
 from turnout.tasks.schedule import Schedule, as_timetable
-from turnout.tasks.values import check_count, check_type, refuse_unknown
+from turnout.tasks.values import as_duration, check_count, check_type, refuse_unknown
 
 if TYPE_CHECKING:
     from turnout.tasks.operator import BaseOperator
@@ -34,6 +34,10 @@ class DagArgs(TypedDict, total=False):
     params: Mapping[str, Any] | None
     tags: Collection[str] | None
     max_active_runs: int
+    max_active_tasks: int
+    max_consecutive_failed_dag_runs: int
+    dagrun_timeout: timedelta | None
+    fail_fast: bool
     is_paused_upon_creation: bool | None
     doc_md: str | None
     template_searchpath: str | Iterable[str] | None
@@ -57,6 +61,10 @@ class DAG:
         params: values for templates and tasks, which a run may override by its conf.
         tags: words to find it by.
         max_active_runs: how many of its runs may be running at once.
+        max_active_tasks: how many tasks of one of its runs may be queued and running at once.
+        max_consecutive_failed_dag_runs: after so many failed runs in a row it is paused; 0 for never.
+        dagrun_timeout: how long a run may take from its start; then it fails, and what is left of it is skipped.
+        fail_fast: whether the first task that fails ends the run at once, with all that is running in it.
         is_paused_upon_creation: whether it is paused when first seen; None leaves it to the settings.
         doc_md: what it does, in Markdown.
         template_searchpath: folders of template files, beside that of the DAG file.
@@ -77,6 +85,10 @@ class DAG:
         params: Mapping[str, Any] | None = None,
         tags: Collection[str] | None = None,
         max_active_runs: int = 16,
+        max_active_tasks: int = 16,
+        max_consecutive_failed_dag_runs: int = 0,
+        dagrun_timeout: timedelta | None = None,
+        fail_fast: bool = False,
         is_paused_upon_creation: bool | None = None,
         doc_md: str | None = None,
         template_searchpath: str | Iterable[str] | None = None,
@@ -100,6 +112,12 @@ class DAG:
             self.params = check_params(params)
             self.tags = _check_tags(tags)
             self.max_active_runs = check_count(max_active_runs, "max_active_runs", 1)
+            self.max_active_tasks = check_count(max_active_tasks, "max_active_tasks", 1)
+            self.max_consecutive_failed_dag_runs = check_count(
+                max_consecutive_failed_dag_runs, "max_consecutive_failed_dag_runs", 0
+            )
+            self.dagrun_timeout = None if dagrun_timeout is None else as_duration(dagrun_timeout, "dagrun_timeout")
+            self.fail_fast = check_type(fail_fast, bool, "fail_fast")
             paused = is_paused_upon_creation
             self.is_paused_upon_creation = (
                 None if paused is None else check_type(paused, bool, "is_paused_upon_creation")

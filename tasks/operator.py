@@ -33,7 +33,11 @@ class OperatorArgs(TypedDict, total=False):
     retry_exponential_backoff: float | bool
     max_retry_delay: timedelta | float | None
     execution_timeout: timedelta | None
-    pool: str
+    max_active_tis_per_dag: int | None
+    max_active_tis_per_dagrun: int | None
+    depends_on_past: bool
+    wait_for_downstream: bool
+    pool: str | Mapping[str, int]
     pool_slots: int
     queue: str
     priority_weight: int
@@ -58,8 +62,13 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         retry_exponential_backoff: what to multiply the delay with after each failure; 0 keeps it as it is.
         max_retry_delay: the longest delay that the multiplication may lead to.
         execution_timeout: how long one attempt may run.
-        pool: the pool whose slots it takes.
-        pool_slots: how many of them.
+        max_active_tis_per_dag: how many of its instances may be queued and running at once in all runs together.
+        max_active_tis_per_dagrun: the same in one run.
+        depends_on_past: whether it waits until it has succeeded, or was skipped, in the run before.
+        wait_for_downstream: whether it also waits for the tasks directly downstream of it in the run before.
+        pool: the pool whose slots it takes; or several, as `{pool: slots}`: it takes slots of all of them or of none,
+            and travels in the Celery queue of the first.
+        pool_slots: how many slots it takes of its one pool.
         queue: the queue of the workers that may run it.
         priority_weight: how much more urgent than others it is.
         weight_rule: `downstream` adds the weights of all tasks after it, `upstream` of all before, `absolute` none.
@@ -90,7 +99,11 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         retry_exponential_backoff: float | bool = 0,
         max_retry_delay: timedelta | float | None = None,
         execution_timeout: timedelta | None = None,
-        pool: str = "default_pool",
+        max_active_tis_per_dag: int | None = None,
+        max_active_tis_per_dagrun: int | None = None,
+        depends_on_past: bool = False,
+        wait_for_downstream: bool = False,
+        pool: str | Mapping[str, int] = "default_pool",
         pool_slots: int = 1,
         queue: str = "default",
         priority_weight: int = 1,
@@ -110,8 +123,12 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         self.retry_exponential_backoff = _as_multiplier(retry_exponential_backoff)
         self.max_retry_delay = None if max_retry_delay is None else as_duration(max_retry_delay, "max_retry_delay")
         self.execution_timeout = _as_timeout(execution_timeout)
-        self.pool = check_key(pool, "pool")
-        self.pool_slots = check_count(pool_slots, "pool_slots", 1)
+        self.max_active_tis_per_dag = _as_limit(max_active_tis_per_dag, "max_active_tis_per_dag")
+        self.max_active_tis_per_dagrun = _as_limit(max_active_tis_per_dagrun, "max_active_tis_per_dagrun")
+        self.wait_for_downstream = check_type(wait_for_downstream, bool, "wait_for_downstream")
+        self.depends_on_past = check_type(depends_on_past, bool, "depends_on_past") or self.wait_for_downstream
+        (self.pool, self.pool_slots), *extra = _as_pools(pool, pool_slots)
+        self.extra_pools = dict(extra)
         self.queue = check_key(queue, "queue")
         self.priority_weight = check_type(priority_weight, int, "priority_weight")
         self.weight_rule = check_choice(weight_rule, WEIGHT_RULES, "weight_rule")
@@ -175,3 +192,17 @@ def _as_timeout(value: Any) -> timedelta | None:
     if check_type(value, timedelta, "execution_timeout") <= timedelta(0):
         raise DagError(f"execution_timeout must be above zero, not {value}.")
     return as_duration(value, "execution_timeout")
+
+
+def _as_limit(value: int | None, name: str) -> int | None:
+    return None if value is None else check_count(value, name, 1)
+
+
+def _as_pools(pool: str | Mapping[str, int], pool_slots: int) -> list[tuple[str, int]]:
+    """Return the pools of a task with the slots that it takes of each, the one that names its Celery queue first."""
+    slots = check_count(pool_slots, "pool_slots", 1)
+    if not isinstance(pool, Mapping):
+        return [(check_key(pool, "pool"), slots)]
+    if not pool or pool_slots != 1:
+        raise DagError(f'pool={dict(pool)!r}: name each pool with its slots, {{"db": 2, "api": 1}}, and no pool_slots.')
+    return [(check_key(name, "pool"), check_count(count, f"pool[{name!r}]", 1)) for name, count in pool.items()]

@@ -18,22 +18,15 @@ LONGEST_DURATION = timedelta(days=36_525)
 NOT_YET = frozenset(
     {
         "access_control",
-        "dagrun_timeout",
         "deadline",
-        "depends_on_past",
         "email",
         "email_on_failure",
         "email_on_retry",
         "executor",
         "executor_config",
-        "fail_fast",
         "ignore_first_depends_on_past",
         "inlets",
         "map_index_template",
-        "max_active_tasks",
-        "max_active_tis_per_dag",
-        "max_active_tis_per_dagrun",
-        "max_consecutive_failed_dag_runs",
         "on_execute_callback",
         "on_failure_callback",
         "on_retry_callback",
@@ -48,7 +41,6 @@ NOT_YET = frozenset(
         "sla",
         "sla_miss_callback",
         "task_group",
-        "wait_for_downstream",
     }
 )
 

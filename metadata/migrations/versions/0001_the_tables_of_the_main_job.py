@@ -50,8 +50,25 @@ def upgrade() -> None:
         sa.Column("slots", sa.Integer(), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("include_deferred", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("rate_starts", sa.Integer(), nullable=True),
+        sa.Column("rate_period_s", sa.REAL(), nullable=True),
         sa.CheckConstraint("slots >= 0", name=op.f("ck_pool_slots_not_negative")),
+        sa.CheckConstraint("(rate_starts IS NULL) = (rate_period_s IS NULL)", name=op.f("ck_pool_rate_whole")),
+        sa.CheckConstraint("rate_starts >= 1 AND rate_period_s > 0", name=op.f("ck_pool_rate_positive")),
         sa.PrimaryKeyConstraint("name", name="pk_pool"),
+    )
+    op.create_table(
+        "pool_start",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
+        sa.Column("pool", sa.Text(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("starts", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(["pool"], ["pool.name"], name="fk_pool_start_pool", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name="pk_pool_start"),
+    )
+    op.create_index("ix_pool_start_pool", "pool_start", ["pool", "at"], unique=False)
+    op.create_table(
+        "guard", sa.Column("name", sa.Text(), nullable=False), sa.PrimaryKeyConstraint("name", name="pk_guard")
     )
     op.create_table(
         "process",
@@ -95,6 +112,7 @@ def upgrade() -> None:
         sa.Column("file_path", sa.Text(), nullable=False),
         sa.Column("current_version_id", sa.BigInteger(), nullable=True),
         sa.Column("max_active_runs", sa.Integer(), nullable=False),
+        sa.Column("max_active_tasks", sa.Integer(), server_default=sa.text("16"), nullable=False),
         sa.Column("tags", sa.ARRAY(sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("parsed_at", sa.DateTime(timezone=True), nullable=True),
@@ -135,8 +153,13 @@ def upgrade() -> None:
         sa.Column("queued_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("timeout_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("priority", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("conf", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
-        sa.CheckConstraint("run_type IN ('backfill', 'manual', 'scheduled')", name=op.f("ck_dag_run_run_type_known")),
+        sa.CheckConstraint(
+            "run_type IN ('asset_triggered', 'backfill', 'manual', 'operator_triggered', 'scheduled')",
+            name=op.f("ck_dag_run_run_type_known"),
+        ),
         sa.CheckConstraint("state IN ('failed', 'queued', 'running', 'success')", name=op.f("ck_dag_run_state_known")),
         sa.ForeignKeyConstraint(["backfill_id"], ["backfill.id"], name="fk_dag_run_backfill_id"),
         sa.ForeignKeyConstraint(["dag_id"], ["dag.dag_id"], name="fk_dag_run_dag_id", ondelete="CASCADE"),
@@ -152,6 +175,13 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("state IN ('queued', 'running')"),
     )
+    op.create_index(
+        "ix_dag_run_timeout",
+        "dag_run",
+        ["timeout_at"],
+        unique=False,
+        postgresql_where=sa.text("state = 'running' AND timeout_at IS NOT NULL"),
+    )
     op.create_table(
         "task_instance",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
@@ -166,9 +196,13 @@ def upgrade() -> None:
         sa.Column("max_tries", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("pool", sa.Text(), nullable=False),
         sa.Column("pool_slots", sa.Integer(), nullable=False),
+        sa.Column("extra_pools", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("queue", sa.Text(), nullable=False),
+        sa.Column("run_priority", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("priority_weight", sa.Integer(), nullable=False),
         sa.Column("run_date", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("max_active_tis_per_dag", sa.Integer(), nullable=True),
+        sa.Column("max_active_tis_per_dagrun", sa.Integer(), nullable=True),
         sa.Column("scheduled_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("queued_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
@@ -180,7 +214,7 @@ def upgrade() -> None:
         sa.Column("cause", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.CheckConstraint(
-            "outcome IN ('failed', 'lost', 'returned', 'skipped', 'success')",
+            "outcome IN ('cancelled', 'failed', 'lost', 'returned', 'skipped', 'success')",
             name=op.f("ck_task_instance_outcome_known"),
         ),
         sa.CheckConstraint(
@@ -221,7 +255,14 @@ def upgrade() -> None:
     op.create_index(
         "ix_task_instance_scheduled",
         "task_instance",
-        ["pool", "queue", sa.literal_column("priority_weight DESC"), "run_date", "id"],
+        [
+            "pool",
+            "queue",
+            sa.literal_column("run_priority DESC"),
+            sa.literal_column("priority_weight DESC"),
+            "run_date",
+            "id",
+        ],
         unique=False,
         postgresql_where=sa.text("state = 'scheduled'"),
     )
@@ -260,7 +301,7 @@ def upgrade() -> None:
         sa.Column("cause", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.CheckConstraint(
-            "outcome IN ('failed', 'lost', 'returned', 'skipped', 'success')",
+            "outcome IN ('cancelled', 'failed', 'lost', 'returned', 'skipped', 'success')",
             name=op.f("ck_task_attempt_outcome_known"),
         ),
         sa.ForeignKeyConstraint(
@@ -270,6 +311,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_task_attempt_task_instance_id", "task_attempt", ["task_instance_id"], unique=False)
     op.execute("INSERT INTO pool (name, slots, description) VALUES ('default_pool', 128, 'Tasks that name no pool')")
+    op.execute("INSERT INTO guard (name) VALUES ('parallelism'), ('worker_slots')")
 
 
 def downgrade() -> None:
@@ -281,6 +323,8 @@ def downgrade() -> None:
     op.drop_table("dag")
     op.drop_table("wakeup")
     op.drop_table("process")
+    op.drop_table("guard")
+    op.drop_table("pool_start")
     op.drop_table("pool")
     op.drop_table("import_error")
     op.drop_table("dag_version")

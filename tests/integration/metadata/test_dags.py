@@ -16,6 +16,7 @@ CONTENT: dict[str, Any] = {
     "end_date": None,
     "catchup": True,
     "max_active_runs": 16,
+    "max_active_tasks": 16,
     "tags": [],
     "description": None,
     "is_paused_upon_creation": None,

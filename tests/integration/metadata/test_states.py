@@ -67,7 +67,7 @@ def test_the_database_refuses_a_row_that_cannot_be(control: Control, wrong: str)
 
 def test_a_test_database_refuses_changes_that_the_law_does_not_know(control: Control) -> None:
     control.prepare(graph("d", {"a": []}))
-    for table, state in (("task_instance", "success"), ("dag_run", "queued")):
+    for table, state in (("task_instance", "up_for_retry"), ("dag_run", "queued")):
         with control.engine.connect() as connection, pytest.raises(DBAPIError, match=f"no law for {table}"):
             connection.execute(text(f"UPDATE {table} SET state = '{state}'"))  # noqa: S608
     with control.engine.connect() as connection, pytest.raises(DBAPIError, match="attempt_id of task_instance"):

@@ -43,8 +43,11 @@ def test_fixed_offsets_are_zones_too() -> None:
     ("arguments", "words"),
     [
         ({"shedule": "@daily"}, "DAG has no argument 'shedule': did you mean 'schedule'?"),
-        ({"dagrun_timeout": timedelta(1)}, "does not support 'dagrun_timeout' yet"),
-        ({"max_active_tasks": 4}, "does not support 'max_active_tasks' yet"),
+        ({"dagrun_timeout": -timedelta(1)}, "dagrun_timeout must not be negative"),
+        ({"max_active_tasks": 0}, "max_active_tasks must be at least 1"),
+        ({"max_consecutive_failed_dag_runs": -1}, "max_consecutive_failed_dag_runs must be at least 0"),
+        ({"fail_fast": 1}, "fail_fast must be True or False"),
+        ({"deadline": timedelta(1)}, "does not support 'deadline' yet"),
         ({"schedule": 5}, "schedule=5 is no schedule"),
         ({"schedule": "@dayly"}, "no schedule preset '@dayly'"),
         ({"schedule": "* * *"}, "cron expression '\\* \\* \\*' is not valid"),

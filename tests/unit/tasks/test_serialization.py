@@ -68,6 +68,10 @@ def test_the_content_says_all_that_schedulers_decide_from() -> None:
         "tags": ["a", "b"],
         "params": {},
         "max_active_runs": 16,
+        "max_active_tasks": 16,
+        "max_consecutive_failed_dag_runs": 0,
+        "dagrun_timeout_s": None,
+        "fail_fast": False,
         "is_paused_upon_creation": None,
     }
     assert content["tasks"]["first"] == {
@@ -83,6 +87,11 @@ def test_the_content_says_all_that_schedulers_decide_from() -> None:
         "execution_timeout_s": 3600.0,
         "pool": "etl",
         "pool_slots": 2,
+        "extra_pools": None,
+        "max_active_tis_per_dag": None,
+        "max_active_tis_per_dagrun": None,
+        "depends_on_past": False,
+        "wait_for_downstream": False,
         "queue": "gpu",
         "priority_weight": 2,
         "owner": "ann",
