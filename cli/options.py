@@ -20,6 +20,7 @@ DagArgument = Annotated[str, typer.Argument(metavar="DAG_ID", help="Id of the DA
 RunArgument = Annotated[str, typer.Argument(metavar="RUN_ID", help="Id of the run, see `turnout runs list`.")]
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.")]
 MapIndexOption = Annotated[int, typer.Option("--map-index", help="Index of a mapped task's instance.")]
+AllProcessesOption = Annotated[bool, typer.Option("--all", help="Also those that stopped or died within the last day.")]
 
 LIMIT = 100
 UNMAPPED = -1

@@ -41,6 +41,15 @@ class WorkerLoad:
     memory_mb: int
 
 
+@dataclass(frozen=True)
+class LoopReport:
+    """What a scheduler says of its loop."""
+
+    did: str  # what the last loop that had work did: a JSON object of counts
+    did_s_ago: float = 0.0
+    ended_s_ago: float = 0.0  # the last loop, with or without work
+
+
 def register(connection: Connection, registration: Registration) -> int:
     """Begin a term and return its id."""
     return int(
@@ -85,11 +94,17 @@ def end(connection: Connection, process_id: int) -> None:
     )
 
 
-def report_loop(connection: Connection, process_id: int, did: str) -> None:
-    """Record when a scheduler's last loop ended and what it did (a JSON object of counts)."""
+def report_loop(connection: Connection, process_id: int, report: LoopReport) -> None:
+    """Record when a scheduler's last loop ended, and what it did in the last one that had work, and when (`at`)."""
     connection.execute(
-        text("UPDATE process SET last_loop_at = clock_timestamp(), last_loop = CAST(:did AS jsonb) WHERE id = :id"),
-        {"id": process_id, "did": did},
+        text("""
+            UPDATE process
+            SET last_loop_at = clock_timestamp() - make_interval(secs => :ended_s_ago),
+                last_loop = CAST(:did AS jsonb)
+                    || jsonb_build_object('at', clock_timestamp() - make_interval(secs => :did_s_ago))
+            WHERE id = :id
+        """),
+        {"id": process_id, **vars(report)},
     )
 
 

@@ -10,6 +10,7 @@ from turnout.config.outage import Outage
 from turnout.metadata import processes
 from turnout.metadata.engine import Connection, open_engine, transact
 from turnout.metadata.errors import MetadataError
+from turnout.metadata.processes import LoopReport
 
 log = structlog.get_logger(__name__)
 
@@ -24,11 +25,14 @@ class Lease:
     Args:
         database_url: the metadata database.
         registration: what the process says of itself.
-        report: what the process last did, as a JSON object; written with each renewal.
+        report: what the process last did; written with each renewal.
     """
 
     def __init__(
-        self, database_url: str, registration: processes.Registration, report: Callable[[], str | None] = lambda: None
+        self,
+        database_url: str,
+        registration: processes.Registration,
+        report: Callable[[], LoopReport | None] = lambda: None,
     ) -> None:
         self._engine = open_engine(database_url, name=f"{registration.name} lease")
         self._registration = registration

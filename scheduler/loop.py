@@ -12,7 +12,6 @@ then the loop sleeps until the next timer, or until a notification wakes it. It 
 for the broker.
 """
 
-import json
 import threading
 from dataclasses import asdict, dataclass
 
@@ -29,6 +28,7 @@ from turnout.metadata.timers import seconds_until_next_due
 from turnout.metadata.versions import VersionCache
 from turnout.scheduler.create_runs import create_due_runs
 from turnout.scheduler.decide import decide
+from turnout.scheduler.diary import Diary
 from turnout.scheduler.lease import Lease
 from turnout.scheduler.publish import Publisher
 from turnout.scheduler.queue import queue_ready
@@ -76,12 +76,12 @@ class Scheduler:
         # A scheduler that is paused inside a transaction loses its locks when its lease is over.
         self._engine = open_engine(url, name=name, idle_in_transaction_s=lease_s)
         self._versions = VersionCache()
-        self._lease = Lease(url, Registration("scheduler", name, lease_s), self._report)
+        self._diary = Diary()
+        self._lease = Lease(url, Registration("scheduler", name, lease_s), self._diary.report)
         self._publisher = Publisher(broker)
         self._reaper = Reaper(self._engine, broker, self._lease, settings)
         self._waker = Waker(url, name)
         self._outage = Outage("database")
-        self._last: Pass | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
 
@@ -135,7 +135,8 @@ class Scheduler:
         while not self._stopping.is_set():
             self._waker.take_news()
             try:
-                done = self._last = self.run_once()
+                done = self.run_once()
+                self._diary.note(asdict(done), did_something=done.did_something)
                 pause_s = 0.0 if done.did_something else self._pause_s(done)
             except MetadataError as error:
                 self._stopping.wait(self._outage.note(error))
@@ -151,6 +152,3 @@ class Scheduler:
         if done.is_contended:
             timers.append(CONTENDED_PAUSE_S)
         return min(timer for timer in timers if timer is not None)
-
-    def _report(self) -> str | None:
-        return json.dumps(asdict(self._last)) if self._last else None

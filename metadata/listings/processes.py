@@ -39,10 +39,11 @@ class WorkerRow(ProcessRow):
 
 @dataclass(frozen=True)
 class SchedulerRow(ProcessRow):
-    """A scheduler, and what its last loop did."""
+    """A scheduler, and what its loop did."""
 
-    last_loop_when: datetime | None
-    last_loop: dict[str, Any] | None
+    lease_expires_when: datetime
+    last_loop_when: datetime | None  # when the last loop ended
+    last_loop: dict[str, Any] | None  # what the last one that had work did, and when (`at`)
 
 
 #: Whoever let its lease expire is dead, also in the moment before a scheduler says so.
@@ -51,17 +52,18 @@ _PROCESS = """
     CASE WHEN p.state = 'alive' AND p.lease_expires_at <= clock_timestamp() THEN 'dead' ELSE p.state END AS state,
     p.started_at AS start_date, p.heartbeat_at AS latest_heartbeat, p.ended_at AS end_date
 """
+_SHOWN = "(:is_all OR (p.state = 'alive' AND p.lease_expires_at > clock_timestamp()))"
 _ORDER = "ORDER BY p.state <> 'alive', p.name, p.id DESC LIMIT :limit"
 
 _WORKERS = text(f"""
     SELECT {_PROCESS}, COALESCE(p.queues, '{{}}') AS queues, p.pools, p.slots, p.finished_per_s, p.load, p.memory_mb,
            (SELECT count(*) FROM task_instance t WHERE t.state = 'running' AND t.worker_id = p.id) AS running
-    FROM process p WHERE p.kind = 'worker' {_ORDER}
+    FROM process p WHERE p.kind = 'worker' AND {_SHOWN} {_ORDER}
 """)  # noqa: S608  only constants of this module
 
 _SCHEDULERS = text(f"""
-    SELECT {_PROCESS}, p.last_loop_at AS last_loop_when, p.last_loop
-    FROM process p WHERE p.kind = 'scheduler' {_ORDER}
+    SELECT {_PROCESS}, p.lease_expires_at AS lease_expires_when, p.last_loop_at AS last_loop_when, p.last_loop
+    FROM process p WHERE p.kind = 'scheduler' AND {_SHOWN} {_ORDER}
 """)  # noqa: S608  only constants of this module
 
 _ALIVE = text("""
@@ -74,13 +76,13 @@ def is_alive(connection: Connection, name: str) -> bool:
     return bool(connection.scalar(_ALIVE, {"name": name}))
 
 
-def list_workers(connection: Connection, limit: int) -> Page[WorkerRow]:
-    """List the workers, those alive first, then those that ended lately."""
-    rows = connection.execute(_WORKERS, {"limit": limit + 1})
+def list_workers(connection: Connection, limit: int, *, is_all: bool = True) -> Page[WorkerRow]:
+    """List the workers, those alive first, then (`is_all`) those that ended within the last day."""
+    rows = connection.execute(_WORKERS, {"limit": limit + 1, "is_all": is_all})
     return first((WorkerRow(**row) for row in rows.mappings()), limit)
 
 
-def list_schedulers(connection: Connection, limit: int) -> Page[SchedulerRow]:
-    """List the schedulers, those alive first, then those that ended lately."""
-    rows = connection.execute(_SCHEDULERS, {"limit": limit + 1})
+def list_schedulers(connection: Connection, limit: int, *, is_all: bool = True) -> Page[SchedulerRow]:
+    """List the schedulers, those alive first, then (`is_all`) those that ended within the last day."""
+    rows = connection.execute(_SCHEDULERS, {"limit": limit + 1, "is_all": is_all})
     return first((SchedulerRow(**row) for row in rows.mappings()), limit)

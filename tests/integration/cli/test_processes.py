@@ -1,6 +1,9 @@
 """`turnout workers`, `schedulers` and `queues`."""
 
+import os
+import re
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,8 @@ def test_a_worker_is_listed_with_what_it_serves_and_runs(turnout: Turnout, contr
 def test_a_worker_that_let_its_lease_expire_is_dead(turnout: Turnout, engine: Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE process SET lease_expires_at = now() - interval '1 s' WHERE kind = 'worker'")
-    assert turnout("workers", "list", "-o", "json").json[0]["state"] == "dead"
+    assert turnout("workers", "list", "-o", "json").json == []
+    assert turnout("workers", "list", "--all", "-o", "json").json[0]["state"] == "dead"
 
 
 @pytest.mark.usefixtures("control_plane")
@@ -49,16 +53,37 @@ def test_those_alive_come_first(turnout: Turnout, engine: Engine) -> None:
         processes.end(connection, gone)
 
     transact(engine, replace)
-    listed = turnout("schedulers", "list", "-o", "json").json
+    assert [row["name"] for row in turnout("schedulers", "list", "-o", "json").json] == ["sched-1"]
+    listed = turnout("schedulers", "list", "--all", "-o", "json").json
     assert [(row["name"], row["state"]) for row in listed] == [("sched-1", "alive"), ("a-first-by-name", "stopped")]
 
 
 def test_a_scheduler_tells_what_its_last_loop_did(turnout: Turnout, control_plane: Any, engine: Engine) -> None:
-    transact(engine, lambda connection: processes.report_loop(connection, control_plane.scheduler, '{"queued": 3}'))
+    did = '{"decided": 12, "queued": 5, "created": 0, "is_contended": true}'
+    report = processes.LoopReport(did, did_s_ago=200, ended_s_ago=3)
+    transact(engine, lambda connection: processes.report_loop(connection, control_plane.scheduler, report))
     [scheduler] = turnout("schedulers", "list", "-o", "json").json
-    assert scheduler["last_loop"] == {"queued": 3}
-    assert scheduler["last_loop_when"].endswith("Z")
-    assert '{"queued": 3}' in turnout("schedulers", "list").out
+    assert scheduler["last_loop"].pop("at") < scheduler["last_loop_when"]
+    assert scheduler["last_loop"] == {"decided": 12, "queued": 5, "created": 0, "is_contended": True}
+    assert (scheduler["pid"], scheduler["version"]) == (os.getpid(), version("turnout"))
+    assert scheduler["lease_expires_when"] > scheduler["last_loop_when"]
+    out = turnout("schedulers", "list").out
+    assert re.search(r" 60 min left +\d s ago +3 min ago: decided 12, queued 5$", out.splitlines()[1])
+
+
+def test_a_scheduler_that_has_not_ended_a_loop_claims_no_work(turnout: Turnout, control_plane: Any) -> None:
+    assert control_plane.scheduler
+    assert turnout("schedulers", "list").out.splitlines()[1].endswith(" -          -")
+
+
+@pytest.mark.usefixtures("control_plane")
+def test_a_scheduler_that_has_gone_is_shown_with_when(turnout: Turnout, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE process SET lease_expires_at = now() - interval '1 h'")
+    assert "expired 60 min ago" in turnout("schedulers", "list", "--all").out
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE process SET state = 'dead', ended_at = now() - interval '5 h'")
+    assert "ended 5 h ago" in turnout("schedulers", "list", "--all").out
 
 
 @pytest.mark.usefixtures("orders")
@@ -98,6 +123,6 @@ def test_a_queue_shows_how_many_messages_the_broker_holds(
 
 
 def test_without_processes_the_tables_say_how_to_start_some(turnout: Turnout) -> None:
-    assert turnout("workers", "list").err == "No workers. `turnout worker` starts one.\n"
-    assert turnout("schedulers", "list").err == "No schedulers. `turnout scheduler` starts one.\n"
+    assert turnout("workers", "list").err.startswith("No worker is alive. `turnout worker` starts one;")
+    assert turnout("schedulers", "list").err.startswith("No scheduler is alive. `turnout scheduler` starts one;")
     assert turnout("queues", "list").err.startswith("No queues: ")

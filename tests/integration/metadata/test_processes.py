@@ -2,7 +2,7 @@
 
 from tests.control import Control, graph
 from turnout.metadata import processes, queueing
-from turnout.metadata.processes import ProcessKind, Registration, WorkerLoad
+from turnout.metadata.processes import LoopReport, ProcessKind, Registration, WorkerLoad
 
 KINDS: tuple[ProcessKind, ...] = ("scheduler", "worker", "dag_processor")
 
@@ -64,8 +64,15 @@ def test_a_process_that_renews_just_now_is_not_declared_dead(control: Control) -
 
 
 def test_a_scheduler_reports_its_last_loop(control: Control) -> None:
-    control.do(lambda c: processes.report_loop(c, control.scheduler_id, '{"queued": 3}'))
-    assert control.sql("SELECT last_loop, last_loop_at <= clock_timestamp() FROM process") == [({"queued": 3}, True)]
+    report = LoopReport('{"queued": 3}', did_s_ago=60, ended_s_ago=5)
+    control.do(lambda c: processes.report_loop(c, control.scheduler_id, report))
+    [(did, ended_s_ago, did_s_ago)] = control.sql("""
+        SELECT last_loop, extract(epoch FROM clock_timestamp() - last_loop_at),
+               extract(epoch FROM last_loop_at - CAST(last_loop ->> 'at' AS timestamptz)) FROM process
+    """)
+    assert did["queued"] == 3
+    assert ended_s_ago >= 5
+    assert round(did_s_ago) == 55
 
 
 def test_terms_that_ended_long_ago_are_forgotten_unless_something_active_names_them(control: Control) -> None:

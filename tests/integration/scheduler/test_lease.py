@@ -9,7 +9,7 @@ from sqlalchemy import text
 from tests.control import Control
 from tests.integration.scheduler.conftest import Away
 from turnout.metadata.errors import MetadataError
-from turnout.metadata.processes import Registration
+from turnout.metadata.processes import LoopReport, Registration
 from turnout.scheduler.lease import Lease
 
 Eventually = Callable[..., object]
@@ -21,7 +21,7 @@ def make(database_url: str) -> Iterator[Make]:
     made: list[Lease] = []
 
     def make(lease_s: float) -> Lease:
-        made.append(Lease(database_url, Registration("scheduler", "s", lease_s), lambda: '{"queued": 1}'))
+        made.append(Lease(database_url, Registration("scheduler", "s", lease_s), lambda: LoopReport('{"queued": 1}')))
         made[-1].start()
         return made[-1]
 
@@ -39,8 +39,8 @@ def test_a_lease_is_renewed_before_it_expires(control: Control, make: Make, even
     eventually(
         lambda: control.sql("SELECT heartbeat_at - started_at > interval '1 s' FROM process WHERE name = 's'")[0]
     )
-    assert control.sql("SELECT lease_expires_at > now(), last_loop FROM process WHERE name = 's'") == [
-        (True, {"queued": 1})
+    assert control.sql("SELECT lease_expires_at > now(), last_loop -> 'queued' FROM process WHERE name = 's'") == [
+        (True, 1)
     ]
     assert state(control, lease.process_id) == "alive"
 
@@ -99,11 +99,11 @@ def test_a_mistake_of_ours_is_logged_and_does_not_cost_the_lease(
 ) -> None:
     reports: list[str] = []
 
-    def report() -> str:
+    def report() -> LoopReport:
         reports.append("asked")
         if len(reports) == 1:
             raise ValueError("a bug")
-        return "{}"
+        return LoopReport("{}")
 
     lease = Lease(database_url, Registration("scheduler", "s", 0.9), report)
     with structlog.testing.capture_logs() as said:
