@@ -116,7 +116,7 @@ _LOCK_DAGS_TO_START = text(f"""
 """)  # noqa: S608  only constants of this module
 
 #: Round-robin: the first free run of every DAG comes before the second of any. Runs in a statement of its own, since
-#: the count of running runs must be read after the DAG rows are locked.
+#: the count of running runs must be read after the DAG rows are locked. A run that was cleared keeps its version.
 _START = text(f"""
     WITH ranked AS (
         SELECT q.id, q.rank FROM dag d
@@ -130,7 +130,10 @@ _START = text(f"""
         ORDER BY q.rank, q.run_after, q.id
         LIMIT :limit
     )
-    UPDATE dag_run r SET state = 'running', started_at = now(), dag_version_id = d.current_version_id
+    UPDATE dag_run r
+    SET state = 'running', started_at = now(),
+        dag_version_id = CASE WHEN EXISTS (SELECT 1 FROM task_instance t WHERE t.dag_run_id = r.id)
+                              THEN r.dag_version_id ELSE d.current_version_id END
     FROM ranked, dag d
     WHERE r.id = ranked.id AND r.state = 'queued' AND d.dag_id = r.dag_id
     RETURNING r.id

@@ -114,7 +114,10 @@ LAW: tuple[Law, ...] = (
     *(Law(state, "remove", _T.REMOVED, ("scheduler",)) for state in TaskState if state in UNFINISHED),
     # The scheduler cancels by `fail_fast`, and skips what is left of a run whose `dagrun_timeout` is over.
     *(Law(state, "cancel", _T.FAILED, ("person", "scheduler")) for state in TaskState if state in UNFINISHED),
+    # Of a run that is cancelled, what has not begun is skipped.
+    *(Law(state, "cancel", _T.SKIPPED, ("person",)) for state in (_T.NONE, _T.SCHEDULED, _T.QUEUED)),
     *(Law(state, "run_time_out", _T.SKIPPED, ("scheduler",)) for state in TaskState if state in UNFINISHED),
+    # The attempt moves to the archive, and the row has none until it is queued again.
     *(Law(state, "clear", _T.NONE, ("person",)) for state in TaskState if state != _T.NONE),
     *(
         Law(state, "mark", marked, ("person",))

@@ -12,6 +12,7 @@ from turnout.metadata.attempts import AttemptKey, ClaimedAttempt, FinishedAttemp
 from turnout.metadata.dags import DeclaredDag, save_dag
 from turnout.metadata.engine import Connection, transact
 from turnout.metadata.messages import AttemptMessage
+from turnout.metadata.persons import act_as_person
 from turnout.metadata.processes import Registration
 from turnout.metadata.states import Outcome, TaskState
 from turnout.metadata.versions import VersionCache
@@ -76,12 +77,16 @@ class Control:
     def sql(self, statement: str, **values: Any) -> list[Any]:
         """Run one statement; return its rows as tuples, or as plain values when they have one column."""
 
-        def work(connection: Connection) -> list[tuple[Any, ...]]:
-            result = connection.execute(text(statement), values)
-            return [tuple(row) for row in result] if result.returns_rows else []
+        return self.do(lambda c: _rows(c, statement, values))
 
-        found = self.do(work)
-        return [row[0] if len(row) == 1 else row for row in found]
+    def sql_of_person(self, statement: str, **values: Any) -> list[Any]:
+        """Run one statement that changes what only a person may change."""
+
+        def work(connection: Connection) -> list[Any]:
+            act_as_person(connection)
+            return _rows(connection, statement, values)
+
+        return self.do(work)
 
     def declare(self, *dags: DAG) -> None:
         """Insert DAGs, as the DAG processor does."""
@@ -151,6 +156,12 @@ class Control:
     def kill(self, process_id: int) -> None:
         """Let the lease of a process be over, as if it had been killed some time ago."""
         self.sql("UPDATE process SET lease_expires_at = now() - interval '1 s' WHERE id = :id", id=process_id)
+
+
+def _rows(connection: Connection, statement: str, values: Mapping[str, Any]) -> list[Any]:
+    result = connection.execute(text(statement), values)
+    found = [tuple(row) for row in result] if result.returns_rows else []
+    return [row[0] if len(row) == 1 else row for row in found]
 
 
 def key_of(message: AttemptMessage) -> AttemptKey:

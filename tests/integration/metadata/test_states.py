@@ -9,6 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tests.control import Control, graph
 from turnout.metadata import decisions, runs
+from turnout.metadata.errors import MetadataError
 from turnout.metadata.states import ACTIVE, LAW, RUN_LAW, UNFINISHED, Cause, Outcome, RunState, TaskState, mermaid
 from turnout.metadata.tables import sql_list
 
@@ -72,6 +73,25 @@ def test_a_test_database_refuses_changes_that_the_law_does_not_know(control: Con
             connection.execute(text(f"UPDATE {table} SET state = '{state}'"))  # noqa: S608
     with control.engine.connect() as connection, pytest.raises(DBAPIError, match="attempt_id of task_instance"):
         connection.execute(text("UPDATE task_instance SET attempt_id = gen_random_uuid()"))
+
+
+@pytest.mark.parametrize(("before", "after"), [("scheduled", "success"), ("scheduled", "none")])
+def test_a_test_database_leaves_to_a_person_what_only_a_person_may_do(
+    control: Control, before: str, after: str
+) -> None:
+    control.prepare(graph("d", {"a": [], "b": ["a"]}))
+    change = f"UPDATE task_instance SET state = '{after}' WHERE state = '{before}'"  # noqa: S608
+    with pytest.raises(MetadataError, match=r"no law for task_instance .* by a process"):
+        control.sql(change)
+    control.sql_of_person(change)
+    assert after in control.sql("SELECT state FROM task_instance")
+
+
+def test_a_test_database_leaves_to_a_process_what_no_person_may_do(control: Control) -> None:
+    control.declare(graph("d", {"a": []}))
+    control.insert_run("d")
+    with pytest.raises(MetadataError, match=r"no law for dag_run .* by a person: queued -> running"):
+        control.sql_of_person("UPDATE dag_run SET state = 'running'")
 
 
 def test_the_page_of_states_shows_the_law() -> None:

@@ -49,6 +49,16 @@ def test_a_run_gets_the_version_that_is_current_when_it_starts(control: Control)
     assert control.states(run) == {"new": "none"}
 
 
+def test_a_run_that_was_cleared_keeps_its_version_when_it_starts_again(control: Control) -> None:
+    (run,) = declare(control, "d", 1)
+    control.start()
+    control.sql("UPDATE dag_run SET state = 'failed'")
+    control.sql_of_person("UPDATE dag_run SET state = 'queued'")
+    control.declare(graph("d", {"new": []}))
+    assert control.start() == 1
+    assert control.states(run) == {"a": "none", "b": "none"}
+
+
 def test_no_more_runs_are_active_than_the_dag_allows(control: Control) -> None:
     declare(control, "d", 5, max_active_runs=2)
     assert control.start() == 2
