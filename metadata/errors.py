@@ -15,6 +15,10 @@ class SchemaError(MetadataError):
     """The tables are not those of this version of Turnout: run `turnout db migrate`."""
 
 
+class TermOverError(MetadataError):
+    """The lease of this process is over: nothing of this transaction counts."""
+
+
 class NotFoundError(MetadataError):
     """There is no such thing in the metadata database."""
 

@@ -2,7 +2,8 @@
 
 A row is one *term* of a process. A process renews its lease from a thread of its own; whoever lets it expire has lost
 the row, is declared dead by any scheduler, and registers anew under another id when it wakes up. Everything that a
-process does in the database carries the id of its term, so that none of a lost term's late writes counts.
+process does in the database carries the id of its term, so that none of a lost term's late writes counts: a worker's
+statements name it, and a scheduler's transactions end with `fence`.
 """
 
 import os
@@ -14,7 +15,23 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, text
 
+from turnout.metadata.errors import TermOverError
+
 ProcessKind = Literal["scheduler", "worker", "dag_processor"]
+
+
+#: The lock of the row is the one that `declare_dead` skips, so that nobody is declared dead between this statement and
+#: the commit, while a renewal goes on beside it. A transaction that has written nothing has nothing to fence.
+_FENCE = text("""
+    SELECT CASE
+        WHEN pg_current_xact_id_if_assigned() IS NULL THEN true
+        ELSE EXISTS (
+            SELECT FROM process
+            WHERE id = :id AND state = 'alive' AND lease_expires_at > clock_timestamp()
+            FOR KEY SHARE
+        )
+    END
+""")
 
 
 @dataclass(frozen=True)
@@ -84,6 +101,16 @@ def renew(connection: Connection, process_id: int, lease_s: float, load: WorkerL
             {"id": process_id, "lease_s": lease_s, **values},
         ).rowcount
     )
+
+
+def fence(connection: Connection, process_id: int) -> None:
+    """Let a transaction be committed only within a term: the last statement of each one that a scheduler writes in.
+
+    Raises:
+        TermOverError: the lease is over, or the process has been declared dead.
+    """
+    if not connection.scalar(_FENCE, {"id": process_id}):
+        raise TermOverError
 
 
 def end(connection: Connection, process_id: int) -> None:

@@ -3,13 +3,14 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import structlog
 
 from turnout.config.outage import Outage
 from turnout.metadata import processes
-from turnout.metadata.engine import Connection, open_engine, transact
-from turnout.metadata.errors import MetadataError
+from turnout.metadata.engine import Connection, Engine, open_engine, transact
+from turnout.metadata.errors import MetadataError, TermOverError
 from turnout.metadata.processes import LoopReport
 
 log = structlog.get_logger(__name__)
@@ -17,6 +18,8 @@ log = structlog.get_logger(__name__)
 #: Two renewals may be lost before a lease expires.
 RENEWALS_PER_LEASE = 3
 STOP_TIMEOUT_S = 5.0
+
+T = TypeVar("T")
 
 
 class Lease:
@@ -41,7 +44,8 @@ class Lease:
         self._steady_since = time.monotonic()
         self._renewed_at = time.time()
         self._outage = Outage("lease")
-        self._stopping = threading.Event()
+        self._is_stopping = False
+        self._due = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
 
     @property
@@ -67,9 +71,30 @@ class Lease:
         self._register()
         self._thread.start()
 
+    def transact(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+        """Run `work` in one transaction that counts only within the term in which it began.
+
+        Raises:
+            TermOverError: the term was over at the end of it, and nothing was written; the next one begins at once.
+            MetadataError: as `engine.transact` says.
+        """
+        process_id = self.process_id
+
+        def fenced(connection: Connection) -> T:
+            result = work(connection)
+            processes.fence(connection, process_id)
+            return result
+
+        try:
+            return transact(engine, fenced)
+        except TermOverError:
+            self._due.set()
+            raise
+
     def stop(self) -> None:
         """End the term; when the database is away, the lease will expire by itself."""
-        self._stopping.set()
+        self._is_stopping = True
+        self._due.set()
         if self._thread.is_alive():
             self._thread.join(STOP_TIMEOUT_S)
         process_id, self._process_id = self._process_id, None
@@ -83,7 +108,11 @@ class Lease:
     def _run(self) -> None:
         pause_s = self._registration.lease_s / RENEWALS_PER_LEASE
         wait_s = pause_s
-        while not self._stopping.wait(wait_s):
+        while True:
+            self._due.wait(wait_s)
+            self._due.clear()
+            if self._is_stopping:
+                return
             try:
                 self.run_once()
             except MetadataError as error:

@@ -7,20 +7,23 @@
 5. publish       what was queued goes to the broker, after the commit
 6. repair        on a timer: what dead processes and lost messages left behind
 
-A step is one module with one public function, and one transaction. A pass that did something is followed by another;
+A step is one module with one public function, and one transaction, which counts only while this scheduler holds its
+lease. A pass that did something is followed by another;
 then the loop sleeps until the next timer, or until a notification wakes it. It never forks, parses a DAG file, or waits
 for the broker.
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 import structlog
 
 from turnout.config.outage import Outage
 from turnout.config.settings import Settings
-from turnout.metadata.engine import open_engine, transact
-from turnout.metadata.errors import MetadataError
+from turnout.metadata.engine import Connection, open_engine, transact
+from turnout.metadata.errors import MetadataError, TermOverError
 from turnout.metadata.messages import Broker
 from turnout.metadata.migrate import require_current
 from turnout.metadata.processes import Registration
@@ -40,6 +43,10 @@ log = structlog.get_logger(__name__)
 
 #: How soon a scheduler looks again at a pool that another one was serving.
 CONTENDED_PAUSE_S = 0.02
+#: How long the lease takes at most, on a good day, to begin a new term.
+NEW_TERM_PAUSE_S = 0.1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -112,12 +119,13 @@ class Scheduler:
         """Run every step once.
 
         Raises:
+            TermOverError: the lease of this scheduler is over; what the step in hand did is undone.
             MetadataError: the database cannot be used.
         """
-        created = transact(self._engine, lambda c: create_due_runs(c, self._versions, self._batch))
-        started = transact(self._engine, lambda c: start_runs(c, self._batch))
-        decided = transact(self._engine, lambda c: decide(c, self._versions, self._batch))
-        queued = transact(self._engine, lambda c: queue_ready(c, self._lease.process_id, self._batch))
+        created = self._transact(lambda c: create_due_runs(c, self._versions, self._batch))
+        started = self._transact(lambda c: start_runs(c, self._batch))
+        decided = self._transact(lambda c: decide(c, self._versions, self._batch))
+        queued = self._transact(lambda c: queue_ready(c, self._lease.process_id, self._batch))
         self._publisher.submit(queued.messages)
         repaired = self._reaper.run_if_due()
         return Pass(
@@ -131,6 +139,9 @@ class Scheduler:
             is_contended=queued.is_contended,
         )
 
+    def _transact(self, work: Callable[[Connection], T]) -> T:
+        return self._lease.transact(self._engine, work)
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._waker.take_news()
@@ -138,6 +149,8 @@ class Scheduler:
                 done = self.run_once()
                 self._diary.note(asdict(done), did_something=done.did_something)
                 pause_s = 0.0 if done.did_something else self._pause_s(done)
+            except TermOverError:  # this scheduler was paused or cut off, and begins anew
+                self._stopping.wait(NEW_TERM_PAUSE_S)
             except MetadataError as error:
                 self._stopping.wait(self._outage.note(error))
             except Exception:  # a bug in one step: say so, and do not die of it, since the next pass may get further

@@ -38,6 +38,21 @@ class Repaired:
     attempts: int = 0
 
 
+@dataclass(frozen=True)
+class _Reaped:
+    """What one transaction found; told of after its commit, since a deadlock makes it run again."""
+
+    dead: Sequence[tuple[int, ProcessKind, str]]
+    lost: Sequence[AttemptKey]
+    unpublished: Sequence[AttemptKey]
+
+    def log(self) -> None:
+        for process_id, kind, name in self.dead:
+            log.warning("process.dead", process_id=process_id, kind=kind, name=name)
+        _report("attempt.worker_lost", self.lost)
+        _report("attempt.scheduler_lost", self.unpublished)
+
+
 class Reaper:
     """The reaper of one scheduler; the others have theirs, and the first one there does the work.
 
@@ -75,18 +90,20 @@ class Reaper:
         """Repair what needs it.
 
         Raises:
+            TermOverError: the lease of this scheduler is over; what was under way is undone.
             MetadataError: the database cannot be used.
         """
         self._next_repair = time.monotonic() + self._settings.repair_interval_s
         self._sweep_if_due()
-        dead, orphans = transact(self._engine, self._reap)
+        reaped = self._lease.transact(self._engine, self._reap)
+        reaped.log()
         lost = self._return_lost_messages()
-        return Repaired(dead, orphans + lost)
+        return Repaired(len(reaped.dead), len(reaped.lost) + len(reaped.unpublished) + lost)
 
     def _sweep_if_due(self) -> None:
         if time.monotonic() >= self._next_sweep:
             self._next_sweep = time.monotonic() + self._settings.sweep_interval_s
-            transact(self._engine, self._sweep)
+            self._lease.transact(self._engine, self._sweep)
 
     def _sweep(self, connection: Connection) -> None:
         wakeups.leave_for_active_runs(connection)
@@ -95,18 +112,13 @@ class Reaper:
         for pool, waiting in queueing.count_waiting_for_missing_pools(connection).items():
             log.warning("pool.missing", pool=pool, waiting=waiting, remedy=f"turnout pools set {pool} SLOTS")
 
-    def _reap(self, connection: Connection) -> tuple[int, int]:
+    def _reap(self, connection: Connection) -> "_Reaped":
         kinds = self._judged()
         dead = processes.declare_dead(connection, sorted(kinds))
         if not kinds <= self._judged():  # the statement met a database that stood still, and saw leases that ran out so
             raise DatabaseUnavailableError("The metadata database stood still for a while: nobody is declared dead.")
-        for process_id, kind, name in dead:
-            log.warning("process.dead", process_id=process_id, kind=kind, name=name)
         lost = attempts.lose_by_dead_workers(connection, self._settings.max_infra_retries)
-        unpublished = attempts.give_back_by_dead_schedulers(connection)
-        _report("attempt.worker_lost", lost)
-        _report("attempt.scheduler_lost", unpublished)
-        return len(dead), len(lost) + len(unpublished)
+        return _Reaped(dead, lost, attempts.give_back_by_dead_schedulers(connection))
 
     def _judged(self) -> set[ProcessKind]:
         """Say which kinds of processes had a whole lease to renew while this scheduler had the database."""
@@ -149,7 +161,7 @@ class Reaper:
         if not late:
             return 0
         keys = [AttemptKey(attempt.task_instance_id, attempt.attempt_id) for attempt in late]
-        returned = transact(self._engine, lambda c: attempts.give_back_queued(c, keys, cause))
+        returned = self._lease.transact(self._engine, lambda c: attempts.give_back_queued(c, keys, cause))
         _report(f"attempt.{cause}", returned)
         return len(returned)
 

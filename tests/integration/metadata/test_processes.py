@@ -1,7 +1,11 @@
 """The registry of processes: a row is a term, and a lease that is over is over."""
 
+import pytest
+from sqlalchemy import Connection, text
+
 from tests.control import Control, graph
 from turnout.metadata import processes, queueing
+from turnout.metadata.errors import TermOverError
 from turnout.metadata.processes import LoopReport, ProcessKind, Registration, WorkerLoad
 
 KINDS: tuple[ProcessKind, ...] = ("scheduler", "worker", "dag_processor")
@@ -85,3 +89,48 @@ def test_terms_that_ended_long_ago_are_forgotten_unless_something_active_names_t
     left = control.sql("SELECT id FROM process ORDER BY id")
     assert left == [control.scheduler_id, worker, needed, recent]
     assert old not in left
+
+
+def test_a_transaction_that_wrote_something_counts_only_within_the_term(control: Control) -> None:
+    def write(connection: Connection) -> None:
+        connection.execute(text("UPDATE pool SET slots = slots + 1"))
+        processes.fence(connection, control.scheduler_id)
+
+    control.do(write)
+    control.kill(control.scheduler_id)
+    with pytest.raises(TermOverError):
+        control.do(write)
+    control.do(lambda c: processes.declare_dead(c, KINDS))
+    with pytest.raises(TermOverError):
+        control.do(write)
+    assert control.sql("SELECT slots FROM pool") == [129]
+
+
+def test_a_transaction_that_wrote_nothing_asks_for_no_term_and_takes_no_lock(control: Control) -> None:
+    def read(connection: Connection) -> object:
+        processes.fence(connection, -1)
+        return connection.scalar(text("SELECT pg_current_xact_id_if_assigned()"))
+
+    assert control.do(read) is None
+
+
+def test_nobody_is_declared_dead_between_its_fence_and_its_commit_but_may_renew(control: Control) -> None:
+    with control.engine.begin() as connection:
+        connection.execute(text("UPDATE pool SET slots = 1"))
+        processes.fence(connection, control.scheduler_id)
+        assert renew(control, control.scheduler_id)
+        control.kill(control.scheduler_id)
+        assert control.do(lambda c: processes.declare_dead(c, KINDS)) == []
+    assert control.do(lambda c: processes.declare_dead(c, KINDS)) == [(control.scheduler_id, "scheduler", "test")]
+
+
+def test_a_transaction_is_refused_while_its_process_is_being_declared_dead(control: Control) -> None:
+    def write(connection: Connection) -> None:
+        connection.execute(text("UPDATE pool SET slots = 1"))
+        processes.fence(connection, control.scheduler_id)
+
+    control.kill(control.scheduler_id)
+    with control.engine.begin() as connection:
+        processes.declare_dead(connection, KINDS)
+        with pytest.raises(TermOverError):
+            control.do(write)

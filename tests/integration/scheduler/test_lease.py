@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import structlog
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from tests.control import Control
 from tests.integration.scheduler.conftest import Away
-from turnout.metadata.errors import MetadataError
+from turnout.metadata.errors import MetadataError, TermOverError
 from turnout.metadata.processes import LoopReport, Registration
 from turnout.scheduler.lease import Lease
 
@@ -64,6 +64,22 @@ def test_a_process_that_was_declared_dead_registers_anew_and_judges_nobody_at_fi
     assert lease.process_id != first
     assert (state(control, first), state(control, lease.process_id)) == ("dead", "alive")
     assert lease.steady_s < 0.2
+
+
+def test_what_is_written_after_the_end_of_a_term_is_undone_and_the_next_term_begins_at_once(
+    control: Control, make: Make, eventually: Eventually
+) -> None:
+    lease = make(3600)
+    first = lease.process_id
+
+    def write(connection: Connection) -> None:
+        connection.execute(text("UPDATE pool SET slots = 1"))
+        control.sql("UPDATE process SET state = 'dead' WHERE id = :id", id=first)
+
+    with pytest.raises(TermOverError):
+        lease.transact(control.engine, write)
+    assert control.sql("SELECT slots FROM pool") == [128]
+    eventually(lambda: lease.process_id != first)
 
 
 def test_an_outage_resets_for_how_long_the_database_has_been_there(

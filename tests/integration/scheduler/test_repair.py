@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from tests.control import Control, graph
 from turnout.config.settings import SchedulerSettings, Settings
 from turnout.executor.publisher import CeleryBroker
+from turnout.metadata.engine import transact
 from turnout.metadata.errors import DatabaseUnavailableError
 from turnout.metadata.messages import AttemptMessage, Broker
 from turnout.metadata.processes import Registration
@@ -30,6 +31,8 @@ class Steadiness:
     @property
     def steady_s(self) -> float:
         return self._said.pop(0) if len(self._said) > 1 else self._said[0]
+
+    transact = staticmethod(transact)
 
 
 Make = Callable[..., Reaper]
