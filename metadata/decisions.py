@@ -9,23 +9,31 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from turnout.metadata.states import UNFINISHED, TaskState
+from turnout.metadata.states import ACTIVE, UNFINISHED, Cause, TaskState
 from turnout.metadata.tables import sql_list
 
 
 @dataclass(frozen=True)
-class RunNews:
+class LockedRun:
+    """A run whose row this transaction holds."""
+
+    id: int
+    dag_id: str
+    run_id: str
+    dag_version_id: int
+
+
+@dataclass(frozen=True)
+class RunNews(LockedRun):
     """A locked run, and what changed in it since the last decision."""
 
-    dag_run_id: int
-    dag_version_id: int
     is_running: bool
     changed: frozenset[str] | None  # task ids; None: look at all of it
 
 
 #: An array, since PostgreSQL's guess at the size of a table like `wakeup` is any, and a join might read all of dag_run.
 _LOCK_RUNS = text("""
-    SELECT r.id, r.dag_version_id, r.state FROM dag_run r
+    SELECT r.id, r.dag_id, r.run_id, r.dag_version_id, r.state FROM dag_run r
     WHERE r.id = ANY(ARRAY(SELECT w.dag_run_id FROM wakeup w ORDER BY w.id LIMIT :limit))
     ORDER BY r.id
     FOR NO KEY UPDATE OF r SKIP LOCKED
@@ -41,6 +49,43 @@ _STATES = text("""
     FROM unnest(CAST(:runs AS bigint[]), CAST(:tasks AS text[])) AS q (dag_run_id, task_id)
     JOIN task_instance t ON t.dag_run_id = q.dag_run_id AND t.task_id = q.task_id
     GROUP BY t.dag_run_id, t.task_id
+""")
+
+#: Whether the run before, which is the one of the next earlier logical date, lets tasks run. A task that it does not
+#: have is no hindrance, but one that it will only have when it has started is. `removed` means: not there any more.
+_PAST = text("""
+    SELECT q.dag_run_id, q.task_id,
+           bool_and(p.id IS NULL OR COALESCE(i.is_good, p.started_at IS NOT NULL OR p.state = 'success')) AS is_good
+    FROM unnest(CAST(:runs AS bigint[]), CAST(:tasks AS text[]), CAST(:needs AS text[]))
+         AS q (dag_run_id, task_id, need)
+    JOIN dag_run r ON r.id = q.dag_run_id
+    LEFT JOIN LATERAL (
+        SELECT b.id, b.state, b.started_at FROM dag_run b
+        WHERE b.dag_id = r.dag_id AND b.logical_date < r.logical_date
+        ORDER BY b.logical_date DESC LIMIT 1
+    ) p ON true
+    LEFT JOIN LATERAL (
+        SELECT bool_and(t.state IN ('success', 'skipped', 'removed')) AS is_good FROM task_instance t
+        WHERE t.dag_run_id = p.id AND t.task_id = q.need
+    ) i ON true
+    GROUP BY q.dag_run_id, q.task_id
+""")
+
+#: Left in the transaction that makes the news: a decision for the next run either sees them, or its wake-up is younger.
+_WAKE_NEXT = text("""
+    INSERT INTO wakeup (dag_run_id, task_id)
+    SELECT n.id, q.task_id
+    FROM unnest(CAST(:runs AS bigint[]), CAST(:tasks AS text[])) AS q (dag_run_id, task_id)
+    JOIN dag_run r ON r.id = q.dag_run_id
+    CROSS JOIN LATERAL (
+        SELECT a.id, a.state FROM dag_run a
+        WHERE a.dag_id = r.dag_id AND a.logical_date > r.logical_date
+        ORDER BY a.logical_date LIMIT 1
+    ) n
+    WHERE n.state = 'running' AND EXISTS (
+        SELECT 1 FROM task_instance t
+        WHERE t.dag_run_id = n.id AND t.task_id = q.task_id AND t.state = 'none'
+    )
 """)
 
 _SET_STATES = text("""
@@ -61,6 +106,31 @@ _UNFINISHED = text(f"""
         WHERE t.dag_run_id = q.id
           AND t.state IN ({sql_list(UNFINISHED)})
     )
+""")  # noqa: S608  only constants of the law
+
+_LOCK_TIMED_OUT = text("""
+    SELECT r.id, r.dag_id, r.run_id, r.dag_version_id FROM dag_run r
+    WHERE r.state = 'running' AND r.timeout_at <= now()
+    ORDER BY r.timeout_at LIMIT :limit
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+""")
+
+_STOP = text(f"""
+    WITH chosen AS (
+        SELECT t.id, t.state FROM task_instance t
+        WHERE t.dag_run_id = ANY(:runs) AND t.state IN ({sql_list(UNFINISHED)})
+          AND (t.dag_run_id, t.task_id) NOT IN (
+              SELECT k.* FROM unnest(CAST(:kept_runs AS bigint[]), CAST(:kept_tasks AS text[])) AS k
+          )
+        ORDER BY t.id
+        FOR UPDATE OF t
+    )
+    UPDATE task_instance t
+    SET state = CASE WHEN c.state = 'running' THEN :running_becomes ELSE 'skipped' END,
+        outcome = CASE WHEN c.state IN ({sql_list(ACTIVE)}) THEN 'cancelled' ELSE t.outcome END,
+        cause = :cause, error = :error, ended_at = clock_timestamp(), next_try_at = NULL
+    FROM chosen c WHERE t.id = c.id AND t.state = c.state
+    RETURNING t.dag_run_id, t.task_id
 """)  # noqa: S608  only constants of the law
 
 _SCHEDULE_DUE = text("""
@@ -86,7 +156,9 @@ def lock_runs_with_news(connection: Connection, limit: int) -> list[RunNews]:
     tasks: dict[int, list[str | None]] = {row.dag_run_id: row.tasks for row in taken}
     return [
         RunNews(
-            dag_run_id=row.id,
+            id=row.id,
+            dag_id=row.dag_id,
+            run_id=row.run_id,
             dag_version_id=row.dag_version_id,
             is_running=row.state == "running",
             changed=_changed(tasks[row.id]),
@@ -107,6 +179,35 @@ def read_states(connection: Connection, wanted: Mapping[int, Iterable[str]]) -> 
     return found
 
 
+def read_past(connection: Connection, wanted: Mapping[int, Mapping[str, Iterable[str]]]) -> dict[int, dict[str, bool]]:
+    """Tell whether tasks may run as far as the run before their own is concerned.
+
+    Args:
+        connection: the transaction.
+        wanted: for each run the tasks, each with those that must have succeeded, or been skipped, in the run before.
+    """
+    rows = [(run, task, need) for run, tasks in wanted.items() for task, needs in tasks.items() for need in needs]
+    found: dict[int, dict[str, bool]] = {run: {} for run in wanted}
+    if rows:
+        runs, tasks, needs = map(list, zip(*rows, strict=True))
+        for row in connection.execute(_PAST, {"runs": runs, "tasks": tasks, "needs": needs}):
+            found[row.dag_run_id][row.task_id] = row.is_good
+    return found
+
+
+def wake_next_runs(connection: Connection, waiting: Mapping[int, Iterable[str]]) -> None:
+    """Ask for a look at tasks of the runs that come next, which may wait for the end of something in these.
+
+    Args:
+        connection: the transaction that makes it end.
+        waiting: for each run that has news, the tasks that may wait in the next one.
+    """
+    pairs = [(run, task) for run, tasks in waiting.items() for task in sorted(tasks)]
+    if pairs:
+        runs, tasks = map(list, zip(*pairs, strict=True))
+        connection.execute(_WAKE_NEXT, {"runs": runs, "tasks": tasks})
+
+
 def set_states(connection: Connection, decided: Sequence[tuple[int, str, TaskState]]) -> int:
     """Move the instances of (run, task) from `none` to a decided state; return how many moved."""
     if not decided:
@@ -120,9 +221,54 @@ def without_unfinished(connection: Connection, runs: Sequence[int]) -> set[int]:
     return set(runs) - set(connection.scalars(_UNFINISHED, {"runs": list(runs)})) if runs else set()
 
 
+def lock_timed_out(connection: Connection, limit: int) -> list[LockedRun]:
+    """Lock the running runs whose `dagrun_timeout` is over, except those that another scheduler has locked."""
+    return [LockedRun(**row) for row in connection.execute(_LOCK_TIMED_OUT, {"limit": limit}).mappings()]
+
+
+def stop_for_failure(connection: Connection, kept: Mapping[int, Iterable[str]]) -> dict[int, set[str]]:
+    """Stop all that is unfinished in runs in which a task failed: what runs is cancelled, the rest is skipped.
+
+    Args:
+        connection: the transaction.
+        kept: the runs, each with the tasks that go on.
+
+    Returns:
+        For each run the tasks that were stopped.
+    """
+    return _stop(connection, kept, TaskState.FAILED, Cause.FAIL_FAST, "Another task of the run failed (fail_fast).")
+
+
+def stop_for_timeout(connection: Connection, runs: Iterable[int]) -> dict[int, set[str]]:
+    """Skip all that is unfinished in runs whose time is over; return the tasks by run."""
+    error = "The run took longer than its dagrun_timeout."
+    return _stop(connection, dict.fromkeys(runs, ()), TaskState.SKIPPED, Cause.RUN_TIMEOUT, error)
+
+
 def schedule_due(connection: Connection, limit: int) -> int:
     """Schedule the task instances whose retry or reschedule is due; return how many."""
     return connection.execute(_SCHEDULE_DUE, {"limit": limit}).rowcount
+
+
+def _stop(
+    connection: Connection, kept: Mapping[int, Iterable[str]], running_becomes: TaskState, cause: Cause, error: str
+) -> dict[int, set[str]]:
+    pairs = [(run, task) for run, tasks in kept.items() for task in tasks]
+    rows = connection.execute(
+        _STOP,
+        {
+            "runs": list(kept),
+            "kept_runs": [run for run, _ in pairs],
+            "kept_tasks": [task for _, task in pairs],
+            "running_becomes": running_becomes,
+            "cause": cause,
+            "error": error,
+        },
+    )
+    stopped: dict[int, set[str]] = {run: set() for run in kept}
+    for row in rows:
+        stopped[row.dag_run_id].add(row.task_id)
+    return stopped
 
 
 def _changed(tasks: Sequence[str | None]) -> frozenset[str] | None:

@@ -101,6 +101,16 @@ def explain(error: DBAPIError, engine: Engine) -> MetadataError:
     return MetadataError(f"The metadata database refused a statement: {reason}")
 
 
+def is_about_statement(error: Exception) -> bool:
+    """Tell an error of what was being done from a lost connection, a conflict, or tables of another version."""
+    if not isinstance(error, DBAPIError):
+        return True
+    cause = error.orig
+    if error.connection_invalidated or isinstance(cause, (*_CONFLICTS, *_STALE_SCHEMA)):
+        return False
+    return not isinstance(cause, psycopg.OperationalError) or _said_by_server(cause)
+
+
 def _said_by_server(cause: psycopg.OperationalError) -> bool:
     """Tell an error of a statement (it has an SQLSTATE outside class 57, operator intervention) from a lost server."""
     return cause.sqlstate is not None and not cause.sqlstate.startswith(("57", "08"))

@@ -50,6 +50,16 @@ class NextRun:
     run_after: datetime | None = None
 
 
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run that has come to its end."""
+
+    id: int
+    dag_id: str
+    run_id: str
+    state: RunState
+
+
 #: Runs of the timetable that have not finished; above max_active_runs no further ones are created, so that a long
 #: catch-up never fills the table.
 _OPEN_RUNS = """(
@@ -129,13 +139,16 @@ _START = text(f"""
         WHERE d.dag_id = ANY(:dag_ids) AND q.rank <= d.max_active_runs - {_RUNNING_RUNS}
         ORDER BY q.rank, q.run_after, q.id
         LIMIT :limit
+    ), versioned AS (
+        SELECT o.id, CASE WHEN EXISTS (SELECT 1 FROM task_instance t WHERE t.dag_run_id = o.id)
+                          THEN o.dag_version_id ELSE d.current_version_id END AS version_id
+        FROM ranked JOIN dag_run o ON o.id = ranked.id JOIN dag d ON d.dag_id = o.dag_id
     )
     UPDATE dag_run r
-    SET state = 'running', started_at = now(),
-        dag_version_id = CASE WHEN EXISTS (SELECT 1 FROM task_instance t WHERE t.dag_run_id = r.id)
-                              THEN r.dag_version_id ELSE d.current_version_id END
-    FROM ranked, dag d
-    WHERE r.id = ranked.id AND r.state = 'queued' AND d.dag_id = r.dag_id
+    SET state = 'running', started_at = now(), dag_version_id = n.version_id,
+        timeout_at = now() + make_interval(secs => CAST(v.content ->> 'dagrun_timeout_s' AS float8))
+    FROM versioned n JOIN dag_version v ON v.id = n.version_id
+    WHERE r.id = n.id AND r.state = 'queued'
     RETURNING r.id
 """)  # noqa: S608  only constants of this module
 
@@ -217,12 +230,12 @@ def start_queued(connection: Connection, limit: int) -> list[int]:
     return run_ids
 
 
-def finish_running(connection: Connection, states: dict[int, RunState]) -> list[tuple[str, str, RunState]]:
-    """Finish runs of which no task instance is unfinished; return their (dag id, run id, state)."""
+def finish_running(connection: Connection, states: dict[int, RunState]) -> list[FinishedRun]:
+    """Finish those of some runs of which no task instance is unfinished; return them."""
     if not states:
         return []
     rows = connection.execute(_FINISH, {"ids": list(states), "states": list(states.values())})
-    return [(row.dag_id, row.run_id, RunState(row.state)) for row in rows]
+    return [FinishedRun(row.id, row.dag_id, row.run_id, RunState(row.state)) for row in rows]
 
 
 def _json(rows: Sequence[NewRun | NextRun]) -> str:

@@ -112,7 +112,12 @@ LAW: tuple[Law, ...] = (
     Law(_T.UP_FOR_RESCHEDULE, "due", _T.SCHEDULED, ("scheduler",)),
     Law(_T.DEFERRED, "resume", _T.SCHEDULED, ("scheduler",)),
     *(Law(state, "remove", _T.REMOVED, ("scheduler",)) for state in TaskState if state in UNFINISHED),
-    # The scheduler cancels by `fail_fast`, and skips what is left of a run whose `dagrun_timeout` is over.
+    # By `fail_fast` the scheduler cancels what runs, and skips the rest; it skips all of a run that has timed out.
+    *(
+        Law(state, "fail_fast", _T.SKIPPED, ("scheduler",))
+        for state in TaskState
+        if state in UNFINISHED and state != _T.RUNNING
+    ),
     *(Law(state, "cancel", _T.FAILED, ("person", "scheduler")) for state in TaskState if state in UNFINISHED),
     # Of a run that is cancelled, what has not begun is skipped.
     *(Law(state, "cancel", _T.SKIPPED, ("person",)) for state in (_T.NONE, _T.SCHEDULED, _T.QUEUED)),

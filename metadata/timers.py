@@ -6,6 +6,7 @@ _NEXT_DUE = text("""
     SELECT extract(epoch FROM LEAST(
         (SELECT min(next_run_after) FROM dag WHERE is_active AND NOT is_paused AND next_run_after > now()),
         (SELECT min(run_after) FROM dag_run WHERE state = 'queued' AND run_after > now()),
+        (SELECT min(timeout_at) FROM dag_run WHERE state = 'running' AND timeout_at > now()),
         (SELECT min(next_try_at) FROM task_instance
          WHERE state IN ('up_for_retry', 'up_for_reschedule') AND next_try_at > now())
     ) - clock_timestamp())
@@ -13,7 +14,7 @@ _NEXT_DUE = text("""
 
 
 def seconds_until_next_due(connection: Connection) -> float | None:
-    """Return the time until the next run, retry or reschedule is due; None when nothing is.
+    """Return the time until the next run, retry, reschedule or time-out of a run is due; None when nothing is.
 
     What is overdue already does not count: a pass over all steps has just done what can be done about it.
     """

@@ -32,6 +32,7 @@ from turnout.metadata.versions import VersionCache
 from turnout.scheduler.create_runs import create_due_runs
 from turnout.scheduler.decide import decide
 from turnout.scheduler.diary import Diary
+from turnout.scheduler.guard import Guard
 from turnout.scheduler.lease import Lease
 from turnout.scheduler.publish import Publisher
 from turnout.scheduler.queue import queue_ready
@@ -83,6 +84,7 @@ class Scheduler:
         # A scheduler that is paused inside a transaction loses its locks when its lease is over.
         self._engine = open_engine(url, name=name, idle_in_transaction_s=lease_s)
         self._versions = VersionCache()
+        self._guard = Guard()
         self._diary = Diary()
         self._lease = Lease(url, Registration("scheduler", name, lease_s), self._diary.report)
         self._publisher = Publisher(broker)
@@ -124,7 +126,7 @@ class Scheduler:
         """
         created = self._transact(lambda c: create_due_runs(c, self._versions, self._batch))
         started = self._transact(lambda c: start_runs(c, self._batch))
-        decided = self._transact(lambda c: decide(c, self._versions, self._batch))
+        decided = self._guard.transact(self._transact, lambda c, each: decide(c, self._versions, self._batch, each))
         queued = self._transact(lambda c: queue_ready(c, self._lease.process_id, self._batch))
         self._publisher.submit(queued.messages)
         repaired = self._reaper.run_if_due()

@@ -10,7 +10,7 @@ from turnout.tasks.operator import BaseOperator
 from turnout.tasks.python import PythonOperator
 from turnout.tasks.references import XComArg
 from turnout.tasks.signals import TaskFailed, TaskSkipped, TaskTimeout
-from turnout.tasks.task_decorator import task
+from turnout.tasks.task_decorator import setup, task, teardown
 from turnout.tasks.timetables import CronDataIntervalTimetable, DeltaDataIntervalTimetable, Timetable
 from turnout.tasks.trigger_rule import TriggerRule
 
@@ -32,5 +32,7 @@ __all__ = [
     "chain",
     "dag",
     "get_current_context",
+    "setup",
     "task",
+    "teardown",
 ]

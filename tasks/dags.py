@@ -12,6 +12,8 @@ from turnout.tasks.graph import topological_order
 from turnout.tasks.ids import check_key
 from turnout.tasks.params import check_params
 from turnout.tasks.schedule import Schedule, as_timetable
+from turnout.tasks.setups import check_setups
+from turnout.tasks.trigger_rule import TriggerRule
 from turnout.tasks.values import as_duration, check_count, check_type, refuse_unknown
 
 if TYPE_CHECKING:
@@ -192,12 +194,16 @@ class DAG:
         """Check what can only be checked once all tasks are there.
 
         Raises:
-            DagError: the graph has a cycle, or `default_args` has a key that no task takes.
+            DagError: the graph has a cycle, `default_args` has a key that no task takes, or a task has a trigger rule
+                that it cannot have where it stands.
         """
         from turnout.tasks.default_args import check_default_args  # noqa: PLC0415 - it needs the operators
 
         self.topological_order()
         check_default_args(self)
+        check_setups(self)
+        if self.fail_fast:
+            self._check_fail_fast()
 
     def test(self, logical_date: datetime | None = None, conf: Mapping[str, Any] | None = None) -> "TrialResult":
         """Run the DAG once in this process, without any server, and print what happens.
@@ -214,6 +220,15 @@ class DAG:
         from turnout.tasks.trial import try_dag  # noqa: PLC0415 - a DAG that only runs in production does not need it
 
         return try_dag(self, logical_date, conf)
+
+    def _check_fail_fast(self) -> None:
+        for task in self.tasks:
+            if task.trigger_rule is not TriggerRule.ALL_SUCCESS and not task.is_teardown:
+                raise DagError(
+                    f"DAG {self.dag_id!r}: fail_fast ends the run with the first failure, so that task "
+                    f"{task.task_id!r} could never run by its trigger_rule {str(task.trigger_rule)!r}: make it "
+                    "'all_success' or a teardown, or remove fail_fast."
+                )
 
     def _check_catchup(self) -> None:
         if self.catchup and self.start_date is None and self.timetable.to_json()["type"] != "none":

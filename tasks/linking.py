@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from turnout.tasks.errors import DagError
+from turnout.tasks.setups import make_setup, make_teardown
 
 if TYPE_CHECKING:
     from turnout.tasks.operator import BaseOperator
@@ -30,6 +31,30 @@ class Linkable(ABC):
         """Let this task run after one or more others."""
         for task in _tasks(other):
             _link(task, self.linked_task)
+
+    def as_setup(self) -> Self:
+        """Make the task a setup: what lies behind it runs only if it succeeds.
+
+        Raises:
+            DagError: it is a teardown.
+        """
+        make_setup(self.linked_task)
+        return self
+
+    def as_teardown(
+        self, *, setups: "Linkable | Sequence[Linkable]" = (), on_failure_fail_dagrun: bool = False
+    ) -> Self:
+        """Make the task a teardown: it runs when all before it have ended, also badly, if a setup of it succeeded.
+
+        Args:
+            setups: what it cleans up after; these become setups, and it comes after them.
+            on_failure_fail_dagrun: whether the run fails with it; otherwise it has no part in the state of the run.
+
+        Raises:
+            DagError: it is a setup, or has a trigger rule of its own.
+        """
+        make_teardown(self.linked_task, _tasks(setups), on_failure_fail_dagrun=on_failure_fail_dagrun)
+        return self
 
     def __rshift__(self, other: L) -> L:
         self.set_downstream(other)

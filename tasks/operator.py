@@ -137,6 +137,9 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         self.do_xcom_push = check_type(do_xcom_push, bool, "do_xcom_push")
         self.doc_md = None if doc_md is None else check_type(doc_md, str, "doc_md")
         self.dag = dag
+        self.is_setup = False
+        self.is_teardown = False
+        self.on_failure_fail_dagrun = False
         self.upstream_task_ids: set[str] = set()
         self.downstream_task_ids: set[str] = set()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnout.tasks.declaring import MODULE_PREFIX
 from turnout.tasks.references import DagParam, XComArg
+from turnout.tasks.setups import tasks_behind_setups
 from turnout.tasks.weights import effective_weights
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def serialize(dag: "DAG") -> dict[str, Any]:
         DagError: the graph has a cycle.
     """
     weights = effective_weights(dag.task_dict, dag.topological_order())
+    behind = tasks_behind_setups(dag.task_dict)
     return {
         "format": FORMAT,
         "dag_id": dag.dag_id,
@@ -53,7 +55,9 @@ def serialize(dag: "DAG") -> dict[str, Any]:
         "dagrun_timeout_s": None if dag.dagrun_timeout is None else dag.dagrun_timeout.total_seconds(),
         "fail_fast": dag.fail_fast,
         "is_paused_upon_creation": dag.is_paused_upon_creation,
-        "tasks": {task_id: _task(dag.task_dict[task_id], weights[task_id]) for task_id in sorted(dag.task_dict)},
+        "tasks": {
+            task_id: _task(dag.task_dict[task_id], weights[task_id], behind) for task_id in sorted(dag.task_dict)
+        },
     }
 
 
@@ -99,13 +103,18 @@ def _scalar(value: Any) -> Any:
     return written
 
 
-def _task(task: "BaseOperator", weight: int) -> dict[str, Any]:
+def _task(task: "BaseOperator", weight: int, behind: Mapping[str, set[str]]) -> dict[str, Any]:
     return {
         "operator": task.operator_name,
         "sends_to_worker": task.sends_to_worker,
         "downstream": sorted(task.downstream_task_ids),
         "upstream": sorted(task.upstream_task_ids),
         "trigger_rule": str(task.trigger_rule),
+        "is_setup": task.is_setup,
+        "is_teardown": task.is_teardown,
+        "on_failure_fail_dagrun": task.on_failure_fail_dagrun,
+        "setups": sorted(setup for setup, tasks in behind.items() if task.task_id in tasks),
+        "setup_for": sorted(behind.get(task.task_id, ())),
         "retries": task.retries,
         "retry_delay_s": task.retry_delay.total_seconds(),
         "retry_exponential_backoff": task.retry_exponential_backoff,

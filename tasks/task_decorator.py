@@ -2,12 +2,13 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, Unpack, overload
 
 from turnout.tasks.context import is_task_running
 from turnout.tasks.declaring import current_dag
 from turnout.tasks.errors import DagError
+from turnout.tasks.linking import Linkable
 from turnout.tasks.operator import OperatorArgs
 from turnout.tasks.operator_meta import argument_names
 from turnout.tasks.python import PythonOperator
@@ -17,6 +18,7 @@ from turnout.tasks.values import refuse_unknown
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Role = Callable[[XComArg], XComArg]
 
 
 class TaskArgs(OperatorArgs, total=False):
@@ -45,10 +47,11 @@ class TaskFunction(Generic[P, R]):
 
     __name__: str
 
-    def __init__(self, function: Callable[P, R], arguments: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[P, R], arguments: Mapping[str, Any], role: Role | None = None) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self._arguments = dict(arguments)
+        self._role = role
         self._signature = _check_signature(function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
@@ -67,11 +70,16 @@ class TaskFunction(Generic[P, R]):
         given = {"task_id": name, "doc_md": doc_md, **self._arguments}
         given["task_id"] = _free_id(given["task_id"], dag.task_dict)
         self._check_call(given["task_id"], dag.dag_id, args, kwargs)
-        return PythonTask(python_callable=self.function, op_args=args, op_kwargs=kwargs, **given).output
+        result = PythonTask(python_callable=self.function, op_args=args, op_kwargs=kwargs, **given).output
+        return result if self._role is None else self._role(result)
 
     def override(self, **arguments: Unpack[TaskArgs]) -> "TaskFunction[P, R]":
         """Return the same function with other task arguments, for one call: `load.override(task_id="again")()`."""
-        return TaskFunction(self.function, {**self._arguments, **_check_arguments(arguments)})
+        return TaskFunction(self.function, {**self._arguments, **_check_arguments(arguments)}, self._role)
+
+    def with_role(self, role: Role) -> "TaskFunction[P, R]":
+        """Return the same function whose tasks are given a role: that of a setup, or of a teardown."""
+        return TaskFunction(self.function, self._arguments, role)
 
     def _check_call(self, task_id: str, dag_id: str, args: Any, kwargs: Any) -> None:
         """Refuse a call that could not work when the task runs; context values need not be given."""
@@ -110,6 +118,44 @@ def task(function: Callable[P, R] | None = None, /, **arguments: Any) -> Any:
     if function is not None:
         return TaskFunction(function, given)
     return lambda decorated: TaskFunction(decorated, given)
+
+
+def setup(function: "Callable[P, R] | TaskFunction[P, R]", /) -> TaskFunction[P, R]:
+    """Turn a function, or a task function, into one whose tasks are setups.
+
+    Args:
+        function: with `@task` below this decorator when the task needs arguments.
+    """
+    return _as_task_function(function).with_role(lambda result: result.as_setup())
+
+
+@overload
+def teardown(function: "Callable[P, R] | TaskFunction[P, R]", /) -> TaskFunction[P, R]: ...
+@overload
+def teardown(
+    *, setups: Linkable | Sequence[Linkable] = (), on_failure_fail_dagrun: bool = False
+) -> "Callable[[Callable[P, R] | TaskFunction[P, R]], TaskFunction[P, R]]": ...
+def teardown(
+    function: Any = None, /, *, setups: Linkable | Sequence[Linkable] = (), on_failure_fail_dagrun: bool = False
+) -> Any:
+    """Turn a function, or a task function, into one whose tasks are teardowns.
+
+    Args:
+        function: the function, when used without parentheses.
+        setups: what the tasks clean up after; `as_teardown` says this of a single task.
+        on_failure_fail_dagrun: whether the run fails with them.
+    """
+
+    def decorate(decorated: Any) -> Any:
+        return _as_task_function(decorated).with_role(
+            lambda result: result.as_teardown(setups=setups, on_failure_fail_dagrun=on_failure_fail_dagrun)
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def _as_task_function(function: "Callable[P, R] | TaskFunction[P, R]") -> TaskFunction[P, R]:
+    return function if isinstance(function, TaskFunction) else TaskFunction(function, {})
 
 
 def _check_arguments(arguments: TaskArgs | Mapping[str, Any]) -> dict[str, Any]:

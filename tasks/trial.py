@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from turnout.tasks.context import RunFacts
+from turnout.tasks.deciding import Tasks, fails_run_fast, leaves, run_ending, verdict_on
 from turnout.tasks.declaring import collecting
 from turnout.tasks.errors import DagError
 from turnout.tasks.running import TaskResult, run_task
+from turnout.tasks.serialization import serialize
+from turnout.tasks.trigger_rule import RUN, SKIP
 from turnout.tasks.zones import as_utc
 
 if TYPE_CHECKING:
@@ -63,11 +66,11 @@ def try_dag(dag: "DAG", logical_date: datetime | None, conf: Mapping[str, Any] |
     result = TrialResult()
     with _visible_logs():
         _log.info("DAG %s, run %s", dag.dag_id, facts["run_id"])
+        tasks = serialize(dag)["tasks"]
         for task_id in dag.topological_order():
-            result.tasks[task_id] = _blocked_by(dag, task_id, result) or _run_one(dag, task_id, facts, result)
+            result.tasks[task_id] = _blocked_by(dag, tasks, task_id, result) or _run_one(dag, task_id, facts, result)
             _log.info("Task %s: %s", task_id, result.tasks[task_id])
-        leaves = [result.tasks[task.task_id] for task in dag.tasks if not task.downstream_task_ids]
-        result.state = "failed" if {"failed", "upstream_failed"} & set(leaves) else "success"
+        result.state = run_ending({result.tasks[task_id]} for task_id in leaves(tasks))
         _log.info("DAG %s: %s", dag.dag_id, result.state)
     return result
 
@@ -93,12 +96,14 @@ def _run_facts(dag: "DAG", logical_date: datetime | None, conf: Mapping[str, Any
     }
 
 
-def _blocked_by(dag: "DAG", task_id: str, result: TrialResult) -> str | None:
-    """Return the state that the upstream tasks force on a task, by the rule `all_success`."""
-    upstream = {result.tasks[other] for other in dag.get_task(task_id).upstream_task_ids}
-    if upstream & {"failed", "upstream_failed"}:
-        return "upstream_failed"
-    return "skipped" if "skipped" in upstream else None
+def _blocked_by(dag: "DAG", tasks: Tasks, task_id: str, result: TrialResult) -> str | None:
+    """Return the state that a task gets without being run; None when it is to be run."""
+    states = {other: {state} for other, state in result.tasks.items()}
+    verdict = verdict_on(tasks, task_id, states)
+    if verdict != RUN:
+        return verdict
+    is_over = dag.fail_fast and any(fails_run_fast(tasks, other, its) for other, its in states.items())
+    return SKIP if is_over and not tasks[task_id]["is_teardown"] else None
 
 
 def _run_one(dag: "DAG", task_id: str, facts: Mapping[str, Any], result: TrialResult) -> str:

@@ -2,7 +2,7 @@
 
 from tests.control import Control, graph
 from turnout.metadata import decisions
-from turnout.metadata.runs import finish_running
+from turnout.metadata.runs import FinishedRun, finish_running
 from turnout.metadata.states import RunState, TaskState
 
 NEVER = -1
@@ -21,7 +21,7 @@ def test_news_name_the_tasks_that_changed_or_ask_for_a_look_at_the_whole_run(con
     for run, task in ((one, "a"), (one, "b"), (one, "a"), (two, "a"), (two, None)):
         control.sql("INSERT INTO wakeup (dag_run_id, task_id) VALUES (:run, :task)", run=run, task=task)
     news = control.do(lambda c: decisions.lock_runs_with_news(c, 500))
-    assert [(run.dag_run_id, run.changed, run.is_running) for run in news] == [
+    assert [(run.id, run.changed, run.is_running) for run in news] == [
         (one, frozenset({"a", "b"}), True),
         (two, None, True),
     ]
@@ -46,6 +46,6 @@ def test_a_run_with_something_unfinished_is_not_finished(control: Control) -> No
     control.sql("UPDATE task_instance SET state = 'removed' WHERE dag_run_id = :run", run=done)
     wanted = {done: RunState.SUCCESS, open_run: RunState.SUCCESS}
     assert control.do(lambda c: decisions.without_unfinished(c, [done, open_run])) == {done}
-    assert control.do(lambda c: finish_running(c, wanted)) == [("done", "run", RunState.SUCCESS)]
+    assert control.do(lambda c: finish_running(c, wanted)) == [FinishedRun(done, "done", "run", RunState.SUCCESS)]
     assert control.do(lambda c: finish_running(c, wanted)) == []
     assert control.run_state(open_run) == "running"

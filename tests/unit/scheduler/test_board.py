@@ -1,140 +1,136 @@
-"""The board of a run: trigger rules, and that partial news lead to what a look at everything would."""
+"""The board of a run: partial news lead to what a look at everything would, with all that tasks can ask for."""
 
 from collections.abc import Mapping
+from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnout.metadata.states import RunState, TaskState
-from turnout.scheduler.board import Board, run_state
-from turnout.scheduler.trigger_rules import all_success
+from tests.control import graph
+from turnout.metadata.states import FINISHED, TaskState
+from turnout.scheduler.board import Board
+from turnout.tasks.deciding import verdict_on
+from turnout.tasks.serialization import serialize
+from turnout.tasks.trigger_rule import TriggerRule
 
 Graph = dict[str, list[str]]
 States = dict[str, TaskState]
 NONE, SUCCESS, FAILED, SKIPPED = TaskState.NONE, TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED
 ENDINGS = (SUCCESS, SUCCESS, FAILED, SKIPPED)
+FAN_IN: Graph = {f"t{number}": [] for number in range(100)} | {"end": [f"t{number}" for number in range(100)]}
 
 
-def content(upstream: Graph, empty: set[str]) -> dict[str, object]:
-    return {
-        "tasks": {
-            name: {
-                "upstream": before,
-                "downstream": sorted(other for other, its in upstream.items() if name in its),
-                "trigger_rule": "all_success",
-                "sends_to_worker": name not in empty,
-            }
-            for name, before in upstream.items()
-        }
-    }
+def content(upstream: Graph, *, empty: str = "", **arguments: Any) -> dict[str, Any]:
+    return serialize(graph("d", upstream, empty=empty, **arguments))
 
 
-def look(dag: Mapping[str, object], states: States, changed: set[str] | None) -> dict[str, TaskState]:
-    """Let a board decide, as step 3 does, and give it only the states that it asks for."""
+def look(dag: Mapping[str, Any], states: States, changed: set[str] | None, past: Mapping[str, bool]) -> States:
+    """Let a board decide, as step 3 does, and give it only what it asks for."""
     board = Board(dict(dag), changed)
     while not board.is_done:
         board.learn({name: {states[name]} for name in board.wanted()})
+        board.learn_past({name: past[name] for name in board.wanted_past()})
         board.decide()
-    return board.decided
+    return dict(board.take_moves())
 
 
-def reference(upstream: Graph, empty: set[str], states: States) -> States:
+def reference(dag: Mapping[str, Any], states: States, past: Mapping[str, bool]) -> States:
     """The plainest way to say the same: look at every task again and again until nothing changes."""
     states = dict(states)
     while True:
         before = dict(states)
-        for name, its in upstream.items():
-            above = [states[other] for other in its]
-            if states[name] is not NONE:
+        for name, task in dag["tasks"].items():
+            verdict = verdict_on(dag["tasks"], name, {other: {state} for other, state in states.items()})
+            if states[name] is not NONE or verdict is None:
                 continue
-            if FAILED in above or TaskState.UPSTREAM_FAILED in above:
-                states[name] = TaskState.UPSTREAM_FAILED
-            elif SKIPPED in above:
-                states[name] = SKIPPED
-            elif above.count(SUCCESS) == len(above):
-                states[name] = SUCCESS if name in empty else TaskState.SCHEDULED
+            if verdict != "scheduled":
+                states[name] = TaskState(verdict)
+            elif past[name] or not task["depends_on_past"]:
+                states[name] = TaskState.SCHEDULED if task["sends_to_worker"] else SUCCESS
         if states == before:
             return states
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[Graph, set[str]]:
-    """Random DAGs: a task waits for some of those before it; some tasks have nothing to run."""
+def dags(draw: st.DrawFn) -> dict[str, Any]:
+    """Random DAGs: a task waits for some of those before it, by any rule; some have nothing to run, or are setups."""
     size = draw(st.integers(1, 9))
-    upstream = {
-        f"t{n}": sorted(draw(st.sets(st.sampled_from([f"t{m}" for m in range(n)])))) if n else [] for n in range(size)
-    }
-    return upstream, draw(st.sets(st.sampled_from(sorted(upstream))))
+    names = [f"t{n}" for n in range(size)]
+    upstream = {name: sorted(draw(st.sets(st.sampled_from(names[:n])))) if n else [] for n, name in enumerate(names)}
+    made = graph("d", upstream, empty=draw(st.sets(st.sampled_from(names))))
+    for task in made.tasks:
+        task.trigger_rule = draw(st.sampled_from(TriggerRule))
+        task.depends_on_past = draw(st.booleans())
+        task.is_setup = draw(st.booleans())
+        task.is_teardown = not task.is_setup and draw(st.booleans())
+    return serialize(made)
 
 
-@given(graphs(), st.data())
+@given(dags(), st.data())
 def test_partial_news_and_a_look_at_everything_agree_with_the_reference(
-    made: tuple[Graph, set[str]], data: st.DataObject
+    dag: dict[str, Any], data: st.DataObject
 ) -> None:
-    upstream, empty = made
-    dag, states = content(upstream, empty), dict.fromkeys(upstream, NONE)
+    states = dict.fromkeys(dag["tasks"], NONE)
+    past = {name: data.draw(st.booleans()) for name in states}
     changed: set[str] | None = None
     while True:
-        expected = reference(upstream, empty, states)
-        states |= look(dag, states, changed)
+        expected = reference(dag, states, past)
+        states |= look(dag, states, changed, past)
         assert states == expected
-        assert look(dag, states, None) == {}
+        assert look(dag, states, None, past) == {}
         running = sorted(name for name, state in states.items() if state is TaskState.SCHEDULED)
         if not running:
             break
         changed = data.draw(st.sets(st.sampled_from(running), min_size=1))
         states |= {name: data.draw(st.sampled_from(ENDINGS)) for name in sorted(changed)}
-    assert NONE not in states.values()
+    if all(past.values()):
+        assert set(states.values()) <= FINISHED
 
 
-@given(graphs())
-def test_a_board_reads_only_what_is_next_to_the_news(made: tuple[Graph, set[str]]) -> None:
-    upstream, empty = made
-    last = list(upstream)[-1]
-    board = Board(content(upstream, empty), {last})
-    assert board.wanted() == set()
-    assert board.is_done
+@given(dags())
+def test_a_board_reads_only_what_is_next_to_the_news(dag: dict[str, Any]) -> None:
+    last = f"t{len(dag['tasks']) - 1}"
+    board = Board(dag, {last})
+    assert board.wanted() <= {last, *dag["tasks"][last]["upstream"], *dag["tasks"][last]["setups"]}
+    assert bool(board.wanted()) == dag["tasks"][last]["depends_on_past"]
 
 
 def test_the_news_of_a_wide_fan_in_make_one_task_a_candidate() -> None:
-    upstream: Graph = {f"t{number}": [] for number in range(100)} | {"end": [f"t{number}" for number in range(100)]}
-    board = Board(content(upstream, set()), {"t7"})
-    board.learn({name: {SUCCESS} for name in upstream if name != "end"} | {"end": {NONE}})
+    board = Board(content(FAN_IN), {"t7"})
+    board.learn({name: {SUCCESS} for name in FAN_IN if name != "end"} | {"end": {NONE}})
     board.decide()
-    assert board.decided == {"end": TaskState.SCHEDULED}
+    assert board.take_moves() == [("end", TaskState.SCHEDULED)]
+    assert board.take_moves() == []
 
 
 def test_news_of_a_task_that_the_version_does_not_have_are_no_news() -> None:
-    assert Board(content({"a": []}, set()), {"gone"}).is_done
+    board = Board(content({"a": []}), {"gone"})
+    assert board.is_done
+    assert board.waiting_in_next_run() == set()
 
 
-@pytest.mark.parametrize(
-    ("upstream", "state"),
-    [
-        ([], TaskState.SCHEDULED),
-        ([SUCCESS, SUCCESS], TaskState.SCHEDULED),
-        ([SUCCESS, TaskState.RUNNING], None),
-        ([TaskState.UP_FOR_RETRY], None),
-        ([SUCCESS, SKIPPED], SKIPPED),
-        ([TaskState.RUNNING, SKIPPED], SKIPPED),
-        ([SKIPPED, FAILED], TaskState.UPSTREAM_FAILED),
-        ([TaskState.RUNNING, TaskState.UPSTREAM_FAILED], TaskState.UPSTREAM_FAILED),
-    ],
-)
-def test_all_success_waits_for_all_and_ends_with_the_first_that_did_not(
-    upstream: list[TaskState], state: TaskState | None
-) -> None:
-    assert all_success([{one} for one in upstream]) is state
+def test_the_past_is_asked_about_only_for_what_could_run_otherwise() -> None:
+    board = Board(content({"a": [], "b": ["a"], "c": []}, task={"depends_on_past": True}), None)
+    board.learn({"a": {NONE}, "b": {NONE}, "c": {SUCCESS}})
+    assert board.wanted_past() == {"a": ("a",)}
+    assert Board(content({"a": []}), None).wanted_past() == {}
 
 
-def test_a_task_with_several_instances_counts_as_all_of_them() -> None:
-    assert all_success([{SUCCESS, TaskState.RUNNING}]) is None
-    assert all_success([{SUCCESS, FAILED}]) is TaskState.UPSTREAM_FAILED
+def test_the_end_of_a_task_is_news_for_those_of_the_next_run_that_may_wait_for_it() -> None:
+    waiting = content({"a": [], "b": ["a"], "c": []}, task={"wait_for_downstream": True})
+    assert Board(waiting, {"b"}).waiting_in_next_run() == {"a", "b"}
+    assert Board(content({"a": [], "b": ["a"]}, task={"depends_on_past": True}), {"b"}).waiting_in_next_run() == {"b"}
+    assert Board(content({"a": [], "b": ["a"]}), {"a", "b"}).waiting_in_next_run() == set()
+    failed = Board(waiting, {"c"})
+    failed.learn({"c": {FAILED}})
+    assert failed.waiting_in_next_run() == set()
 
 
-def test_a_run_failed_if_any_of_its_leaves_did() -> None:
-    assert run_state([{SUCCESS}, {SKIPPED}]) is RunState.SUCCESS
-    assert run_state([{SUCCESS}, {SUCCESS, FAILED}]) is RunState.FAILED
-    assert run_state([{TaskState.UPSTREAM_FAILED}]) is RunState.FAILED
-    assert run_state([]) is RunState.SUCCESS
+def test_a_failure_stops_the_rest_once_if_the_dag_says_so() -> None:
+    for fail_fast in (True, False):
+        board = Board(content({"a": [], "b": []}, fail_fast=fail_fast), {"a"})
+        board.learn({"a": {FAILED}} if fail_fast else {})
+        board.decide()
+        assert board.must_stop is fail_fast
+        board.note_stopped({"b"})
+        assert not board.must_stop

@@ -68,7 +68,6 @@ def test_delays_may_be_given_in_seconds_and_doubling_by_true() -> None:
         ({"queue": "my queue"}, "queue 'my queue' may hold only letters"),
         ({"priority_weight": 1.5}, "priority_weight must be a whole number"),
         ({"weight_rule": "sideways"}, "use 'downstream' or 'upstream' or 'absolute'"),
-        ({"trigger_rule": "all_done"}, "trigger_rule 'all_done' is not supported yet: use 'all_success'"),
         ({"trigger_rule": "all_sucess"}, "trigger_rule 'all_sucess' does not exist: use 'all_success'"),
         ({"params": {"x": object()}}, "The param 'x' cannot be kept"),
         ({"do_xcom_push": 1}, "do_xcom_push must be True or False"),
