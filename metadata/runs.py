@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from turnout.metadata.orphans import remove_orphans
 from turnout.metadata.states import UNFINISHED, RunState
 from turnout.metadata.tables import sql_list
 from turnout.metadata.versions import Content, VersionCache
@@ -223,6 +224,7 @@ def start_queued(connection: Connection, limit: int) -> list[int]:
     if not dag_ids:
         return []
     run_ids = list(connection.scalars(_START, {"dag_ids": dag_ids, "limit": limit}))
+    remove_orphans(connection, run_ids)  # of runs that were cleared, and start again on another version
     connection.execute(_CREATE_TASK_INSTANCES, {"run_ids": run_ids})
     connection.execute(
         text("INSERT INTO wakeup (dag_run_id) SELECT unnest(CAST(:run_ids AS bigint[]))"), {"run_ids": run_ids}

@@ -13,7 +13,7 @@ import structlog
 
 from turnout.config.outage import Outage
 from turnout.config.settings import Settings
-from turnout.metadata import attempts, processes, queueing, wakeups
+from turnout.metadata import attempts, orphans, processes, queueing, wakeups
 from turnout.metadata.attempts import AttemptKey
 from turnout.metadata.engine import Connection, Engine, transact
 from turnout.metadata.errors import DatabaseUnavailableError
@@ -101,16 +101,21 @@ class Reaper:
         return Repaired(len(reaped.dead), len(reaped.lost) + len(reaped.unpublished) + lost)
 
     def _sweep_if_due(self) -> None:
-        if time.monotonic() >= self._next_sweep:
-            self._next_sweep = time.monotonic() + self._settings.sweep_interval_s
-            self._lease.transact(self._engine, self._sweep)
+        if time.monotonic() < self._next_sweep:
+            return
+        self._next_sweep = time.monotonic() + self._settings.sweep_interval_s
+        removed, missing = self._lease.transact(self._engine, self._sweep)
+        for dag_id, task_id in removed:
+            log.warning("task.removed", dag_id=dag_id, task_id=task_id)
+        for pool, waiting in missing.items():
+            log.warning("pool.missing", pool=pool, waiting=waiting, remedy=f"turnout pools set {pool} SLOTS")
 
-    def _sweep(self, connection: Connection) -> None:
+    def _sweep(self, connection: Connection) -> tuple[list[tuple[str, str]], dict[str, int]]:
+        removed = orphans.remove_orphans(connection)
         wakeups.leave_for_active_runs(connection)
         wakeups.discard_orphans(connection)
         processes.forget_old(connection, KEEP_DEAD_S)
-        for pool, waiting in queueing.count_waiting_for_missing_pools(connection).items():
-            log.warning("pool.missing", pool=pool, waiting=waiting, remedy=f"turnout pools set {pool} SLOTS")
+        return removed, queueing.count_waiting_for_missing_pools(connection)
 
     def _reap(self, connection: Connection) -> "_Reaped":
         kinds = self._judged()

@@ -226,3 +226,31 @@ def test_the_sweep_tells_of_tasks_that_wait_for_a_pool_that_is_not_there(control
     [entry] = [entry for entry in said if entry["event"] == "pool.missing"]
     assert (entry["pool"], entry["waiting"]) == ("warehouse", 2)
     assert entry["remedy"] == "turnout pools set warehouse SLOTS"
+
+
+def test_the_sweep_removes_what_keeps_a_run_from_its_end_though_its_version_does_not_have_it(
+    control: Control, make: Make, worker: int, eventually: Callable[..., object]
+) -> None:
+    run = control.prepare(graph("d", {"a": [], "b": ["a"]}))
+    other = control.prepare(graph("e", {"b": [], "c": ["b"]}), "untouched")
+    running = control.queue().messages
+    control.claim(running, worker)
+    control.sql(
+        """
+        INSERT INTO task_instance (dag_run_id, dag_id, task_id, state, pool, pool_slots, queue, priority_weight,
+                                   run_date, next_try_at)
+        SELECT :run, 'd', state, state, 'default_pool', 1, 'default', 1, now(), now() + interval '1 h'
+        FROM unnest(ARRAY['none', 'scheduled', 'up_for_retry', 'up_for_reschedule', 'deferred', 'skipped']) state
+    """,
+        run=run,
+    )
+    control.sql("UPDATE task_instance SET task_id = 'gone' WHERE task_id = 'a'")
+    reaper = make(sweep_interval_s=0.001)
+    eventually(lambda: reaper.run_once() and control.states(run)["none"] == "removed")
+    assert control.states(run) == {
+        "b": "none",
+        "gone": "running",  # it comes to an end by itself
+        "skipped": "skipped",
+        **dict.fromkeys(("none", "scheduled", "up_for_retry", "up_for_reschedule", "deferred"), "removed"),
+    }
+    assert control.states(other) == {"b": "running", "c": "none"}

@@ -59,6 +59,26 @@ def test_a_run_that_was_cleared_keeps_its_version_when_it_starts_again(control: 
     assert control.states(run) == {"a": "none", "b": "none"}
 
 
+def test_what_a_run_that_starts_again_on_another_version_has_of_tasks_that_are_gone_is_removed(
+    control: Control,
+) -> None:
+    control.declare(graph("d", {"old": [], "gone": ["old"], "stays": ["gone"]}))
+    run = control.insert_run("d")
+    control.start()
+    control.sql("UPDATE task_instance SET state = 'scheduled' WHERE task_id = 'old'")
+    control.sql("UPDATE dag_run SET state = 'failed'")
+    control.declare(graph("d", {"stays": [], "new": []}))
+    control.sql_of_person("UPDATE dag_run r SET state = 'queued', dag_version_id = d.current_version_id FROM dag d")
+    control.start()
+    assert control.states(run) == {"old": "removed", "gone": "removed", "stays": "none", "new": "none"}
+    assert set(control.sql("SELECT cause FROM task_instance WHERE state = 'removed'")) == {"task_removed"}
+    worker = control.worker()
+    control.decide()
+    control.work(control.queue().messages, worker)
+    control.decide()
+    assert control.run_state(run) == "success"
+
+
 def test_no_more_runs_are_active_than_the_dag_allows(control: Control) -> None:
     declare(control, "d", 5, max_active_runs=2)
     assert control.start() == 2
