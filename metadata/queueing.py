@@ -1,17 +1,35 @@
 """The critical section: which of the waiting task instances are queued now.
 
-Only schedulers raise the use of a pool, and only while they hold its row: the slots in use are read in a statement
-after the one that took the lock, whose snapshot therefore holds all that earlier owners of the lock had committed.
+Only schedulers raise the use of a limit, and only while they hold the row that guards it: the row of each pool, of the
+run for `max_active_tasks` and `max_active_tis_per_dagrun`, of the DAG for `max_active_tis_per_dag`, and the guard for
+`parallelism`. What is in use is read in a statement after the one that took the lock, whose snapshot therefore holds
+all that earlier owners of the lock had committed. No lock but the guard, which comes first, is waited for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
 from turnout.metadata.identity import new_attempt_id
 from turnout.metadata.messages import AttemptMessage
+
+#: How many waiting task instances are looked at to see how many there are.
+_WAITING_SEEN = 2_000
+#: How long a scheduler waits for one that is choosing: many times as long as that takes, unless it stands still.
+_GUARD_PATIENCE_MS = 250
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits for a slot, by pool and queue name, and how many schedulers are there to choose."""
+
+    counts: Mapping[tuple[str, str], int]
+    is_cut: bool  # there are more
+    schedulers: int
 
 
 @dataclass(frozen=True)
@@ -20,6 +38,23 @@ class LockedPool:
 
     name: str
     slots: int
+    has_rate: bool = False
+
+
+@dataclass(frozen=True)
+class LockedPools:
+    """The pools of a pass: those that this transaction has, and those that it would need but others have."""
+
+    locked: Sequence[LockedPool] = ()
+    elsewhere: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class RateRoom:
+    """How many starts the rate of a pool leaves now, and after how many seconds there will be more."""
+
+    starts: int
+    more_in_s: float
 
 
 @dataclass(frozen=True)
@@ -35,10 +70,14 @@ class LiveWorker:
 
 @dataclass(frozen=True)
 class ActiveCount:
-    """How many attempts of a Celery queue are queued, or run on one worker, and the pool slots that they use."""
+    """How many attempts of a Celery queue are queued, or run on one worker, and the pool slots that they use.
+
+    Slots that are used without an attempt of their own (of further pools, or by deferred task instances) come with
+    no queue.
+    """
 
     pool: str
-    queue: str
+    queue: str | None
     worker_id: int | None  # None: queued, not yet claimed
     attempts: int
     pool_slots: int
@@ -49,21 +88,93 @@ class Candidate:
     """A task instance that waits for a slot."""
 
     id: int
+    dag_run_id: int
+    dag_id: str
+    task_id: str
     pool: str
     queue: str
-    pool_slots: int
+    pools: Mapping[str, int]  # the slots that it needs of each
+    max_active_tasks: int
+    max_active_tis_per_dag: int | None
+    max_active_tis_per_dagrun: int | None
 
 
-_LOCK_POOLS = text("""
-    SELECT p.name, p.slots FROM pool p
-    WHERE EXISTS (SELECT 1 FROM task_instance t WHERE t.state = 'scheduled' AND t.pool = p.name)
-    ORDER BY p.name
-    FOR NO KEY UPDATE OF p SKIP LOCKED
+@dataclass(frozen=True)
+class Excluded:
+    """What cannot be queued in this pass, whatever is free."""
+
+    runs: Collection[int] = ()
+    tasks: Collection[tuple[str, str]] = ()  # (dag id, task id)
+    run_tasks: Collection[tuple[int, str]] = ()  # (run, task id)
+    ids: Collection[int] = ()
+
+
+#: The index has them in no order that costs anything: which ones are seen does not matter.
+_WAITING = text("""
+    SELECT w.pool, w.queue, count(*) AS waiting,
+           (SELECT count(*) FROM process
+            WHERE kind = 'scheduler' AND state = 'alive' AND lease_expires_at > clock_timestamp()) AS schedulers
+    FROM (SELECT pool, queue FROM task_instance WHERE state = 'scheduled' LIMIT :most) w
+    GROUP BY w.pool, w.queue
 """)
 
-_POOLS_WITH_WORK = text("""
-    SELECT count(*) FROM pool p
-    WHERE EXISTS (SELECT 1 FROM task_instance t WHERE t.state = 'scheduled' AND t.pool = p.name)
+_GUARD = text("SELECT name FROM guard WHERE name = 'queue' FOR NO KEY UPDATE")
+
+#: With a share, a random choice: so no pool waits for long, and each scheduler takes what others leave.
+_LOCK_POOLS = text("""
+    WITH work AS MATERIALIZED (
+        SELECT p.name FROM pool p
+        WHERE EXISTS (SELECT 1 FROM task_instance t WHERE t.state = 'scheduled' AND t.pool = p.name)
+    ), locked AS (
+        SELECT p.name, p.slots, p.rate_starts FROM pool p
+        WHERE p.name IN (SELECT name FROM work)
+        ORDER BY CASE WHEN CAST(:schedulers AS int) > 1 THEN random() END, p.name
+        LIMIT (SELECT ceil(count(*) / CAST(:schedulers AS numeric)) FROM work)
+        FOR NO KEY UPDATE OF p SKIP LOCKED
+    )
+    SELECT w.name, l.slots, l.rate_starts IS NOT NULL AS has_rate,
+           EXISTS (
+               SELECT 1 FROM task_instance t
+               WHERE t.state = 'scheduled' AND t.extra_pools IS NOT NULL AND t.pool = w.name
+           ) AS has_partners
+    FROM work w LEFT JOIN locked l ON l.name = w.name
+    ORDER BY w.name
+""")
+
+_LOCK_PARTNERS = text("""
+    WITH partners AS MATERIALIZED (
+        SELECT DISTINCT p.name FROM task_instance t
+        CROSS JOIN LATERAL jsonb_object_keys(t.extra_pools) e JOIN pool p ON p.name = e
+        WHERE t.state = 'scheduled' AND t.extra_pools IS NOT NULL AND t.pool = ANY(:pools) AND p.name <> ALL(:pools)
+    ), locked AS (
+        SELECT p.name, p.slots, p.rate_starts FROM pool p
+        WHERE p.name IN (SELECT name FROM partners)
+        ORDER BY p.name
+        FOR NO KEY UPDATE OF p SKIP LOCKED
+    )
+    SELECT w.name, l.slots, l.rate_starts IS NOT NULL AS has_rate
+    FROM partners w LEFT JOIN locked l ON l.name = w.name
+    ORDER BY w.name
+""")
+
+_RATE_ROOM = text("""
+    SELECT p.name, p.rate_starts - COALESCE(sum(s.starts), 0) AS starts,
+           COALESCE(extract(epoch FROM min(s.at) - clock_timestamp()), 0) + p.rate_period_s AS more_in_s
+    FROM pool p LEFT JOIN pool_start s
+         ON s.pool = p.name AND s.at > clock_timestamp() - make_interval(secs => p.rate_period_s)
+    WHERE p.name = ANY(:pools)
+    GROUP BY p.name
+""")
+
+_NOTE_STARTS = text("""
+    WITH over AS (
+        DELETE FROM pool_start s USING pool p
+        WHERE s.pool = ANY(:pools) AND p.name = s.pool
+          AND s.at <= clock_timestamp() - make_interval(secs => COALESCE(p.rate_period_s, 0))
+    )
+    INSERT INTO pool_start (pool, starts, at)
+    SELECT n.pool, n.starts, clock_timestamp()
+    FROM unnest(CAST(:pools AS text[]), CAST(:starts AS int[])) AS n (pool, starts)
 """)
 
 _WORKERS = text("""
@@ -77,20 +188,61 @@ _ACTIVE = text("""
     FROM task_instance
     WHERE state IN ('queued', 'running')
     GROUP BY 1, 2, 3
+    UNION ALL
+    SELECT e.key, NULL, NULL, 0, sum(CAST(e.value AS int))
+    FROM task_instance t CROSS JOIN LATERAL jsonb_each_text(t.extra_pools) e
+    WHERE t.state IN ('queued', 'running')
+    GROUP BY e.key
+    UNION ALL
+    SELECT p.name, NULL, NULL, 0, sum(CAST(e.value AS int))
+    FROM task_instance t
+    CROSS JOIN LATERAL jsonb_each_text(COALESCE(t.extra_pools, '{}') || jsonb_build_object(t.pool, t.pool_slots)) e
+    JOIN pool p ON p.name = e.key AND p.include_deferred
+    WHERE t.state = 'deferred'
+    GROUP BY p.name
 """)
 
 _CANDIDATES = text("""
-    SELECT t.id, t.pool, t.queue, t.pool_slots
-    FROM unnest(CAST(:pools AS text[]), CAST(:queues AS text[]), CAST(:limits AS bigint[])) AS q (pool, queue, most)
+    SELECT t.* FROM unnest(CAST(:pools AS text[]), CAST(:queues AS text[]), CAST(:limits AS bigint[]))
+         AS q (pool, queue, most)
     CROSS JOIN LATERAL (
-        SELECT s.id, s.pool, s.queue, s.pool_slots, s.priority_weight, s.run_date
+        SELECT s.id, s.dag_run_id, s.dag_id, s.task_id, s.pool, s.queue, s.pool_slots, s.extra_pools,
+               s.max_active_tis_per_dag, s.max_active_tis_per_dagrun, d.max_active_tasks,
+               s.run_priority, s.priority_weight, s.run_date
         FROM task_instance s JOIN dag d ON d.dag_id = s.dag_id JOIN pool p ON p.name = s.pool
         WHERE s.state = 'scheduled' AND s.pool = q.pool AND s.queue = q.queue AND NOT d.is_paused
           AND s.pool_slots <= p.slots
-        ORDER BY s.priority_weight DESC, s.run_date, s.id
+          AND s.dag_run_id <> ALL(:runs) AND s.id <> ALL(:ids)
+          AND (s.max_active_tis_per_dag IS NULL OR NOT EXISTS (
+              SELECT 1 FROM unnest(CAST(:dag_ids AS text[]), CAST(:task_ids AS text[])) AS e (dag_id, task_id)
+              WHERE e.dag_id = s.dag_id AND e.task_id = s.task_id
+          ))
+          AND (s.max_active_tis_per_dagrun IS NULL OR NOT EXISTS (
+              SELECT 1 FROM unnest(CAST(:task_runs AS bigint[]), CAST(:run_task_ids AS text[])) AS e (run, task_id)
+              WHERE e.run = s.dag_run_id AND e.task_id = s.task_id
+          ))
+        ORDER BY s.run_priority DESC, s.priority_weight DESC, s.run_date, s.id
         LIMIT q.most
     ) t
-    ORDER BY t.priority_weight DESC, t.run_date, t.id
+    ORDER BY t.run_priority DESC, t.priority_weight DESC, t.run_date, t.id
+""")
+
+_LOCK_RUNS = text("SELECT id FROM dag_run WHERE id = ANY(:runs) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED")
+
+_LOCK_DAGS = text("SELECT dag_id FROM dag WHERE dag_id = ANY(:dag_ids) ORDER BY dag_id FOR NO KEY UPDATE SKIP LOCKED")
+
+_ACTIVE_OF_RUNS = text("""
+    SELECT dag_run_id, count(*) AS active FROM task_instance
+    WHERE state IN ('queued', 'running') AND dag_run_id = ANY(:runs)
+    GROUP BY dag_run_id
+""")
+
+_ACTIVE_OF_TASKS = text("""
+    SELECT t.dag_run_id, t.dag_id, t.task_id, count(*) AS active
+    FROM unnest(CAST(:dag_ids AS text[]), CAST(:task_ids AS text[])) AS n (dag_id, task_id)
+    JOIN task_instance t ON t.dag_id = n.dag_id AND t.task_id = n.task_id
+    WHERE t.state IN ('queued', 'running')
+    GROUP BY 1, 2, 3
 """)
 
 _QUEUE = text("""
@@ -138,14 +290,59 @@ _MISSING_POOLS = text("""
 """)
 
 
-def lock_pools_with_work(connection: Connection) -> list[LockedPool]:
-    """Lock the pools that have waiting task instances, in name order, except those locked by another scheduler."""
-    return [LockedPool(row.name, row.slots) for row in connection.execute(_LOCK_POOLS)]
+def count_waiting(connection: Connection) -> Waiting:
+    """Count what waits for a slot, up to a number beyond which it is many."""
+    rows = connection.execute(_WAITING, {"most": _WAITING_SEEN}).all()
+    counts = {(row.pool, row.queue): row.waiting for row in rows}
+    return Waiting(counts, sum(counts.values()) == _WAITING_SEEN, rows[0].schedulers if rows else 0)
 
 
-def count_pools_with_work(connection: Connection) -> int:
-    """Count the pools that have waiting task instances, locked or not."""
-    return int(connection.scalar(_POOLS_WITH_WORK) or 0)
+def enter_guard(connection: Connection) -> bool:
+    """Wait until no other scheduler chooses; false when one has been at it for so long that it must stand still."""
+    connection.execute(text(f"SET LOCAL lock_timeout = {_GUARD_PATIENCE_MS}"))
+    try:
+        with connection.begin_nested():
+            connection.execute(_GUARD)
+    except OperationalError as error:
+        if not isinstance(error.orig, LockNotAvailable):
+            raise
+        return False
+    finally:
+        if not connection.invalidated:
+            connection.execute(text("SET LOCAL lock_timeout = 0"))
+    return True
+
+
+def lock_pools_with_work(connection: Connection, schedulers: int = 1) -> LockedPools:
+    """Lock pools that have waiting task instances, and the further pools that these need, unless others hold them.
+
+    Args:
+        connection: the transaction.
+        schedulers: how many share the pools at this moment: each takes its part; 1 to take all.
+    """
+    work = list(connection.execute(_LOCK_POOLS, {"schedulers": max(1, schedulers)}))
+    locked = [row for row in work if row.slots is not None]
+    if any(row.has_partners for row in locked):
+        work += connection.execute(_LOCK_PARTNERS, {"pools": [row.name for row in locked]}).all()
+    return LockedPools(
+        [LockedPool(row.name, row.slots, row.has_rate) for row in work if row.slots is not None],
+        frozenset(row.name for row in work if row.slots is None),
+    )
+
+
+def read_rate_room(connection: Connection, pools: Iterable[LockedPool]) -> dict[str, RateRoom]:
+    """Read what the rates of locked pools leave; pools without a rate are left out."""
+    names = [pool.name for pool in pools if pool.has_rate]
+    if not names:
+        return {}
+    rows = connection.execute(_RATE_ROOM, {"pools": names})
+    return {row.name: RateRoom(int(row.starts), max(0.0, float(row.more_in_s))) for row in rows}
+
+
+def note_starts(connection: Connection, starts: Mapping[str, int]) -> None:
+    """Record starts in pools that have a rate, and forget those that count no longer."""
+    if starts:
+        connection.execute(_NOTE_STARTS, {"pools": list(starts), "starts": list(starts.values())})
 
 
 def live_workers(connection: Connection) -> list[LiveWorker]:
@@ -163,14 +360,16 @@ def live_workers(connection: Connection) -> list[LiveWorker]:
 
 
 def count_active(connection: Connection) -> list[ActiveCount]:
-    """Count what is queued and running; read it after the pools are locked."""
+    """Count what occupies slots; read it after the pools are locked."""
     return [
         ActiveCount(row.pool, row.queue, row.worker_id, row.attempts, int(row.pool_slots))
         for row in connection.execute(_ACTIVE)
     ]
 
 
-def read_candidates(connection: Connection, limits: Sequence[tuple[str, str, int]]) -> list[Candidate]:
+def read_candidates(
+    connection: Connection, limits: Sequence[tuple[str, str, int]], excluded: Excluded
+) -> list[Candidate]:
     """Read the first waiting task instances of each (pool, queue, most), in the order in which they may start.
 
     The order is one for all pools, since workers may be shared by them. Left out are those of paused DAGs, and those
@@ -179,8 +378,60 @@ def read_candidates(connection: Connection, limits: Sequence[tuple[str, str, int
     if not limits:
         return []
     pools, queues, most = zip(*limits, strict=True)
-    rows = connection.execute(_CANDIDATES, {"pools": list(pools), "queues": list(queues), "limits": list(most)})
-    return [Candidate(row.id, row.pool, row.queue, row.pool_slots) for row in rows]
+    rows = connection.execute(
+        _CANDIDATES,
+        {
+            "pools": list(pools),
+            "queues": list(queues),
+            "limits": list(most),
+            "runs": list(excluded.runs),
+            "ids": list(excluded.ids),
+            "dag_ids": [dag_id for dag_id, _ in excluded.tasks],
+            "task_ids": [task_id for _, task_id in excluded.tasks],
+            "task_runs": [run for run, _ in excluded.run_tasks],
+            "run_task_ids": [task_id for _, task_id in excluded.run_tasks],
+        },
+    )
+    return [
+        Candidate(
+            id=row.id,
+            dag_run_id=row.dag_run_id,
+            dag_id=row.dag_id,
+            task_id=row.task_id,
+            pool=row.pool,
+            queue=row.queue,
+            pools={**(row.extra_pools or {}), row.pool: row.pool_slots},
+            max_active_tasks=row.max_active_tasks,
+            max_active_tis_per_dag=row.max_active_tis_per_dag,
+            max_active_tis_per_dagrun=row.max_active_tis_per_dagrun,
+        )
+        for row in rows
+    ]
+
+
+def lock_runs(connection: Connection, runs: Collection[int]) -> dict[int, int]:
+    """Lock runs that no other scheduler holds; return how many task instances of each are active."""
+    locked = list(connection.scalars(_LOCK_RUNS, {"runs": list(runs)})) if runs else []
+    if not locked:
+        return {}
+    active = {row.dag_run_id: row.active for row in connection.execute(_ACTIVE_OF_RUNS, {"runs": locked})}
+    return {run: active.get(run, 0) for run in locked}
+
+
+def lock_dags(connection: Connection, dag_ids: Collection[str]) -> set[str]:
+    """Lock DAGs that no other scheduler holds, on behalf of what is limited over all their runs."""
+    return set(connection.scalars(_LOCK_DAGS, {"dag_ids": list(dag_ids)})) if dag_ids else set()
+
+
+def count_active_of_tasks(
+    connection: Connection, tasks: Collection[tuple[str, str]]
+) -> dict[tuple[int, str, str], int]:
+    """Count the active instances of tasks by (run, dag id, task id); read it after their rows are locked."""
+    if not tasks:
+        return {}
+    dag_ids, task_ids = zip(*tasks, strict=True)
+    rows = connection.execute(_ACTIVE_OF_TASKS, {"dag_ids": list(dag_ids), "task_ids": list(task_ids)})
+    return {(row.dag_run_id, row.dag_id, row.task_id): row.active for row in rows}
 
 
 def queue_scheduled(connection: Connection, scheduler_id: int, ids: Sequence[int]) -> list[AttemptMessage]:

@@ -204,7 +204,13 @@ task_instance = Table(
         "id",
         postgresql_where=text("state = 'scheduled'"),
     ),
-    Index("ix_task_instance_active", "pool", "queue", postgresql_where=text(f"state IN ({sql_list(ACTIVE)})")),
+    Index("ix_task_instance_active", "dag_run_id", postgresql_where=text(f"state IN ({sql_list(ACTIVE)})")),
+    Index("ix_task_instance_deferred", "pool", postgresql_where=text("state = 'deferred'")),
+    Index(
+        "ix_task_instance_partners",
+        "pool",
+        postgresql_where=text("state = 'scheduled' AND extra_pools IS NOT NULL"),
+    ),
     Index("ix_task_instance_unfinished", "dag_run_id", postgresql_where=text(f"state IN ({sql_list(UNFINISHED)})")),
     Index(
         "ix_task_instance_due",
@@ -280,7 +286,7 @@ pool_start = Table(
     Index("ix_pool_start_pool", "pool", "at"),
 )
 
-#: Rows that are only locked: each guards what no other row can, since it spans pools.
+#: Rows that are only locked, each for what spans pools and has no row of its own.
 guard = Table("guard", metadata, Column("name", Text, primary_key=True))
 
 #: Live and dead processes; a row is one *term* of a process, which registers anew when it has lost its lease.

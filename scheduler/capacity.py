@@ -17,17 +17,17 @@ class _Crew:
     """Workers that serve the same queues of the same pools."""
 
     def __init__(self, queues: frozenset[str], pools: frozenset[str] | None) -> None:
-        self._queues = queues
+        self.queues = queues
         self._pools = pools
         self.budget = 0
 
     def serves(self, pool: str, queue: str) -> bool:
-        return queue in self._queues and (self._pools is None or pool in self._pools)
+        return queue in self.queues and (self._pools is None or pool in self._pools)
 
     @property
     def breadth(self) -> tuple[bool, int, int]:
         """How choosy it is: specialists are given work before those who could do something else."""
-        return self._pools is None, len(self._pools or ()), len(self._queues)
+        return self._pools is None, len(self._pools or ()), len(self.queues)
 
 
 class Capacity:
@@ -49,8 +49,13 @@ class Capacity:
             crew.budget += max(0, worker.slots + soon - busy.get(worker.id, 0))
         self._crews = sorted(crews.values(), key=lambda crew: crew.breadth)
         for count in active:
-            if count.worker_id is None:
+            if count.worker_id is None and count.queue is not None:
                 self.take(count.pool, count.queue, count.attempts)
+
+    @property
+    def queues(self) -> list[str]:
+        """The names of the queues that live workers serve."""
+        return sorted({queue for crew in self._crews for queue in crew.queues})
 
     def of(self, pool: str, queue: str) -> int:
         """Say how many attempts of a pool and a queue name could start soon."""

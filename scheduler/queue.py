@@ -1,13 +1,19 @@
-"""Step 4, queue: the critical section, which chooses among the waiting task instances those that are queued now."""
+"""Step 4, queue: the critical section, which chooses among the waiting task instances those that are queued now.
 
-from collections.abc import Iterable, Sequence
+Schedulers choose side by side, each for some of the pools, for as long as the workers have slots for all that waits.
+When slots are scarce, the order of all that waits counts, and they choose one after the other.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnout.metadata import queueing
 from turnout.metadata.engine import Connection
 from turnout.metadata.messages import AttemptMessage
-from turnout.metadata.queueing import ActiveCount, Candidate, LiveWorker, LockedPool
+from turnout.metadata.queueing import Waiting
 from turnout.scheduler.capacity import Capacity
+from turnout.scheduler.limits import Limits
 
 
 @dataclass(frozen=True)
@@ -16,71 +22,63 @@ class Queued:
 
     Attributes:
         messages: to be published once the transaction is committed.
-        is_contended: another scheduler held a pool that has work; look again soon.
+        is_contended: another scheduler held what has work; look again soon.
+        more_in_s: when the rate of a pool will let more of what waits start; None when no rate is in the way.
     """
 
     messages: Sequence[AttemptMessage] = ()
     is_contended: bool = False
+    more_in_s: float | None = None
 
 
-def queue_ready(connection: Connection, scheduler_id: int, limit: int) -> Queued:
-    """Queue the task instances that have a pool slot and a worker that can start them soon, in order of priority.
+def queue_ready(connection: Connection, scheduler_id: int, limit: int, parallelism: int | None = None) -> Queued:
+    """Queue the task instances that no limit stops and that a worker can start soon, in order of priority.
 
     Args:
-        connection: the transaction; the rows of the pools stay locked until its end.
+        connection: the transaction; what it locks stays locked until its end.
         scheduler_id: the term of this scheduler; nothing is queued when it is over.
         limit: most task instances to queue.
+        parallelism: how many attempts may be queued and running in all; None for any number.
     """
-    pools = queueing.lock_pools_with_work(connection)
-    is_contended = len(pools) < queueing.count_pools_with_work(connection)
-    if not pools:
-        return Queued(is_contended=is_contended)
+    waiting = queueing.count_waiting(connection)
+    if not waiting.counts:
+        return Queued()
+    schedulers = waiting.schedulers if _is_plenty(connection, waiting) else 1
+    is_exclusive = schedulers == 1 and (waiting.schedulers > 1 or parallelism is not None)
+    if is_exclusive and not queueing.enter_guard(connection) and parallelism is not None:
+        return Queued(is_contended=True)
+    pools = queueing.lock_pools_with_work(connection, schedulers)
+    if not pools.locked:
+        return Queued(is_contended=bool(pools.elsewhere))
     active = queueing.count_active(connection)
-    workers = queueing.live_workers(connection)
-    free = free_slots(pools, active)
-    capacity = Capacity(workers, active)
-    candidates = queueing.read_candidates(connection, _limits(free, workers, capacity, limit))
-    chosen = choose(candidates, free, capacity)
-    messages = queueing.queue_scheduled(connection, scheduler_id, [candidate.id for candidate in chosen[:limit]])
-    return Queued(messages, is_contended)
+    rates = queueing.read_rate_room(connection, pools.locked)
+    capacity = Capacity(queueing.live_workers(connection), active)
+    limits = Limits(pools, active, capacity, rates, parallelism)
+    _choose(connection, limits, limit)
+    messages = queueing.queue_scheduled(connection, scheduler_id, [candidate.id for candidate in limits.chosen])
+    queueing.note_starts(connection, limits.starts)
+    return Queued(messages, limits.is_contended or bool(pools.elsewhere), limits.more_in_s)
 
 
-def free_slots(pools: Iterable[LockedPool], active: Iterable[ActiveCount]) -> dict[str, int]:
-    """Count the free slots of each pool; below zero when the pool was made smaller than its use."""
-    free = {pool.name: pool.slots for pool in pools}
-    for count in active:
-        if count.pool in free:
-            free[count.pool] -= count.pool_slots
-    return free
+def _is_plenty(connection: Connection, waiting: Waiting) -> bool:
+    """Tell whether the workers have slots for all that waits; needs not be exact, and is not asked of one alone."""
+    if waiting.schedulers <= 1 or waiting.is_cut:
+        return False
+    capacity = Capacity(queueing.live_workers(connection), queueing.count_active(connection))
+    return all(capacity.take(pool, queue, count) for (pool, queue), count in waiting.counts.items())
 
 
-def choose(candidates: Iterable[Candidate], free: dict[str, int], capacity: Capacity) -> list[Candidate]:
-    """Choose who goes, in the order given.
-
-    The first that does not fit into the free slots of its pool ends the choice for that pool, so that a stream of
-    small tasks never starves a big one. One that waits for a worker holds up nobody.
-    """
-    free = dict(free)
-    full: set[str] = set()
-    chosen = []
-    for candidate in candidates:
-        pool = candidate.pool
-        if pool in full:
-            continue
-        if candidate.pool_slots > free[pool]:
-            full.add(pool)
-        elif capacity.take(pool, candidate.queue):
-            free[pool] -= candidate.pool_slots
-            chosen.append(candidate)
-    return chosen
-
-
-def _limits(
-    free: dict[str, int], workers: Iterable[LiveWorker], capacity: Capacity, limit: int
-) -> list[tuple[str, str, int]]:
-    """Say how many candidates of each pool and queue name can be used at most."""
-    queues = {queue for worker in workers for queue in worker.queues}
-    wanted = [
-        (pool, queue, min(slots, capacity.of(pool, queue), limit)) for pool, slots in free.items() for queue in queues
-    ]
-    return [(pool, queue, most) for pool, queue, most in sorted(wanted) if most > 0]
+def _choose(connection: Connection, limits: Limits, limit: int) -> None:
+    """Offer candidates until nothing more can be queued; another page only follows where a limit stopped some."""
+    while wanted := limits.wanted(limit):
+        page = queueing.read_candidates(connection, wanted, limits.excluded)
+        runs = limits.unknown_runs(page)
+        limits.learn_runs(runs, queueing.lock_runs(connection, runs))
+        if tasks := limits.unknown_tasks(page):
+            dags = queueing.lock_dags(connection, {dag_id for dag_id, _ in tasks})
+            limits.learn_tasks(tasks, dags, queueing.count_active_of_tasks(connection, tasks))
+        for candidate in page:
+            limits.offer(candidate)
+        found = Counter((candidate.pool, candidate.queue) for candidate in page)
+        if all(found[pool, queue] < most for pool, queue, most in wanted):
+            return

@@ -29,12 +29,13 @@ _BROKERS = 15
 
 
 def pytest_configure() -> None:
-    """Let the processes that tests start hear Ctrl-C, also when the suite runs behind a shell's `&`, which ignores it.
+    """Let the processes that tests start hear signals that a shell's `&`, or nohup, has this one ignore.
 
-    A signal that is ignored stays so in every process started from here; one that has a handler does not.
+    A signal that is ignored stays so in every process started from here.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @dataclass(frozen=True)

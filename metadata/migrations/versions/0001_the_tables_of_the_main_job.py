@@ -241,9 +241,23 @@ def upgrade() -> None:
     op.create_index(
         "ix_task_instance_active",
         "task_instance",
-        ["pool", "queue"],
+        ["dag_run_id"],
         unique=False,
         postgresql_where=sa.text("state IN ('queued', 'running')"),
+    )
+    op.create_index(
+        "ix_task_instance_deferred",
+        "task_instance",
+        ["pool"],
+        unique=False,
+        postgresql_where=sa.text("state = 'deferred'"),
+    )
+    op.create_index(
+        "ix_task_instance_partners",
+        "task_instance",
+        ["pool"],
+        unique=False,
+        postgresql_where=sa.text("state = 'scheduled' AND extra_pools IS NOT NULL"),
     )
     op.create_index(
         "ix_task_instance_due",
@@ -311,7 +325,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_task_attempt_task_instance_id", "task_attempt", ["task_instance_id"], unique=False)
     op.execute("INSERT INTO pool (name, slots, description) VALUES ('default_pool', 128, 'Tasks that name no pool')")
-    op.execute("INSERT INTO guard (name) VALUES ('parallelism'), ('worker_slots')")
+    op.execute("INSERT INTO guard (name) VALUES ('queue')")
 
 
 def downgrade() -> None:
