@@ -41,11 +41,14 @@ def dag_trigger(
     run_id: Annotated[str | None, typer.Option("--run-id", help="Id of the run; by default made of its date.")] = None,
     logical_date: LogicalDateOption = None,
     conf: ConfOption = None,
+    priority: Annotated[
+        int, typer.Option("--priority", help="Its tasks go before those of all runs of lower priority (0 by default).")
+    ] = 0,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, as `turnout runs wait` does.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Start a run of a DAG."""
-    wanted = Trigger(dag_id, run_id=run_id, logical_date=logical_date, conf=conf or {})
+    wanted = Trigger(dag_id, run_id=run_id, logical_date=logical_date, conf=conf or {}, priority=priority)
     triggered = in_database(lambda connection: _trigger(connection, wanted, wait=wait))
     if triggered.dag_is_paused:
         remark(f"DAG {dag_id} is paused: the run waits until `turnout dags unpause {dag_id}`.")

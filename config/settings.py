@@ -45,6 +45,9 @@ class SchedulerSettings(Section):
         10, description="A message this long unclaimed is compared with what the broker holds."
     )
     batch_size: Count = Field(500, description="Most task instances that one step of the loop takes in hand at once.")
+    parallelism: Count | None = Field(
+        None, description="Most attempts queued and running at the same time, over all schedulers. Unset: no limit."
+    )
     max_infra_retries: int = Field(
         3, ge=0, description="Attempts lost through no fault of the task (worker lost, …) before the task fails."
     )

@@ -1,6 +1,7 @@
 """Pools: named numbers of slots, set by people and filled by the critical section."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -16,6 +17,17 @@ from turnout.tasks.ids import check_key
 DEFAULT_POOL = "default_pool"
 
 
+class Rate(NamedTuple):
+    """At most so many starts in any period of so many seconds."""
+
+    starts: int
+    period_s: float
+
+
+#: Stands for the rate that a pool has.
+KEEP_RATE = Rate(0, 0)
+
+
 @dataclass(frozen=True)
 class PoolRow:
     """A pool, and how its slots are used."""
@@ -24,6 +36,8 @@ class PoolRow:
     slots: int
     description: str | None
     include_deferred: bool
+    rate_starts: int | None
+    rate_period_s: float | None
     occupied_slots: int
     running_slots: int
     queued_slots: int
@@ -33,15 +47,22 @@ class PoolRow:
 
 
 _LIST = text("""
-    WITH used AS (
+    WITH taken AS (
+        SELECT pool, state, pool_slots FROM task_instance
+        WHERE state IN ('queued', 'running', 'scheduled', 'deferred')
+        UNION ALL
+        SELECT e.key, t.state, CAST(e.value AS int) FROM task_instance t
+        CROSS JOIN LATERAL jsonb_each_text(t.extra_pools) e
+        WHERE t.state IN ('queued', 'running', 'scheduled', 'deferred')
+    ), used AS (
         SELECT pool, COALESCE(sum(pool_slots) FILTER (WHERE state = 'running'), 0) AS running,
                COALESCE(sum(pool_slots) FILTER (WHERE state = 'queued'), 0) AS queued,
                COALESCE(sum(pool_slots) FILTER (WHERE state = 'scheduled'), 0) AS scheduled,
                COALESCE(sum(pool_slots) FILTER (WHERE state = 'deferred'), 0) AS deferred
-        FROM task_instance WHERE state IN ('queued', 'running', 'scheduled', 'deferred')
-        GROUP BY pool
+        FROM taken GROUP BY pool
     ), pools AS (
-        SELECT p.name, p.slots, p.description, p.include_deferred, COALESCE(u.running, 0) AS running_slots,
+        SELECT p.name, p.slots, p.description, p.include_deferred, p.rate_starts, p.rate_period_s,
+               COALESCE(u.running, 0) AS running_slots,
                COALESCE(u.queued, 0) AS queued_slots, COALESCE(u.scheduled, 0) AS scheduled_slots,
                COALESCE(u.deferred, 0) AS deferred_slots,
                COALESCE(u.running + u.queued + CASE WHEN p.include_deferred THEN u.deferred ELSE 0 END, 0)
@@ -52,21 +73,29 @@ _LIST = text("""
 """)
 
 _SET = text("""
-    INSERT INTO pool AS p (name, slots, description, include_deferred)
-    VALUES (:name, :slots, :description, COALESCE(:include_deferred, false))
+    INSERT INTO pool AS p (name, slots, description, include_deferred, rate_starts, rate_period_s)
+    VALUES (:name, :slots, :description, COALESCE(:include_deferred, false), :rate_starts, :rate_period_s)
     ON CONFLICT (name) DO UPDATE
     SET slots = EXCLUDED.slots, description = COALESCE(EXCLUDED.description, p.description),
-        include_deferred = COALESCE(:include_deferred, p.include_deferred)
+        include_deferred = COALESCE(:include_deferred, p.include_deferred),
+        rate_starts = CASE WHEN :keeps_rate THEN p.rate_starts ELSE EXCLUDED.rate_starts END,
+        rate_period_s = CASE WHEN :keeps_rate THEN p.rate_period_s ELSE EXCLUDED.rate_period_s END
     RETURNING xmax = 0 AS is_new
 """)
 
 _WAITING_FOR = text(
-    f"SELECT count(*) FROM task_instance WHERE pool = :name AND state IN ({sql_list(UNFINISHED)})"  # noqa: S608  constants
+    f"""
+    SELECT count(*) FROM task_instance
+    WHERE (pool = :name OR extra_pools ? :name) AND state IN ({sql_list(UNFINISHED)})
+    """  # noqa: S608  constants
 )
 
 _DAGS_THAT_NAME = text("""
     SELECT d.dag_id FROM dag d JOIN dag_version v ON v.id = d.current_version_id
-    WHERE d.is_active AND EXISTS (SELECT 1 FROM jsonb_each(v.content -> 'tasks') t WHERE t.value ->> 'pool' = :name)
+    WHERE d.is_active AND EXISTS (
+        SELECT 1 FROM jsonb_each(v.content -> 'tasks') t
+        WHERE t.value ->> 'pool' = :name OR t.value -> 'extra_pools' ? :name
+    )
     ORDER BY d.dag_id
 """)
 
@@ -89,6 +118,7 @@ def set_pool(
     *,
     description: str | None,
     include_deferred: bool | None,
+    rate: Rate | None = KEEP_RATE,
     actor: str,
 ) -> bool:
     """Make a pool, or change it; return whether it is new.
@@ -101,6 +131,7 @@ def set_pool(
         slots: how many it has.
         description: what it is for; None leaves it as it is.
         include_deferred: whether deferred task instances occupy slots; None leaves it as it is.
+        rate: how many attempts may start in it in a period; None for any number; `KEEP_RATE` leaves it as it is.
         actor: who does it.
 
     Raises:
@@ -111,7 +142,9 @@ def set_pool(
     if "." in name:  # the Celery queue is <pool>.<queue>, which must be that of one pool only
         raise RequestError(f"Pool {name} cannot have a dot in its name: use - or _.")
     wanted = {"name": check_key(name, "pool"), "slots": slots, "description": description}
-    is_new = connection.execute(_SET, {**wanted, "include_deferred": include_deferred}).scalar_one()
+    wanted |= {"include_deferred": include_deferred, "keeps_rate": rate is KEEP_RATE}
+    wanted |= {"rate_starts": (rate and rate.starts) or None, "rate_period_s": (rate and rate.period_s) or None}
+    is_new = connection.execute(_SET, wanted).scalar_one()
     audit.record(connection, actor, "pool.set", pool=name, slots=slots)
     notify_schedulers(connection)
     return bool(is_new)

@@ -38,6 +38,7 @@ class NewRun:
     data_interval_end: datetime | None
     run_after: datetime
     conf: dict[str, Any] = field(default_factory=dict)
+    priority: int = 0  # its tasks go before those of all runs of lower priority
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,12 @@ _LOCK_DUE_DAGS = text(f"""
 
 _CREATE = text("""
     INSERT INTO dag_run (dag_id, run_id, run_type, dag_version_id, logical_date, data_interval_start,
-                         data_interval_end, run_after, conf)
+                         data_interval_end, run_after, conf, priority)
     SELECT n.dag_id, n.run_id, n.run_type, d.current_version_id, n.logical_date, n.data_interval_start,
-           n.data_interval_end, n.run_after, n.conf
+           n.data_interval_end, n.run_after, n.conf, n.priority
     FROM jsonb_to_recordset(CAST(:runs AS jsonb)) AS n (
         dag_id text, run_id text, run_type text, logical_date timestamptz, data_interval_start timestamptz,
-        data_interval_end timestamptz, run_after timestamptz, conf jsonb
+        data_interval_end timestamptz, run_after timestamptz, conf jsonb, priority int
     ) JOIN dag d ON d.dag_id = n.dag_id
     ON CONFLICT DO NOTHING
     RETURNING id, dag_id, run_id

@@ -16,6 +16,8 @@ from turnout.metadata.wakeups import notify_schedulers
 from turnout.tasks.timetables import DataInterval, Timetable, timetable_from_json
 from turnout.tasks.xcom import complain
 
+#: More than anybody needs, and far from the end of the column.
+HIGHEST_PRIORITY = 1_000_000
 #: Airflow's default rule (`allowed_run_id_pattern`), less the names that mean something in a path.
 _RUN_ID = re.compile(r"(?!\.+$)[A-Za-z0-9_.~:+-]{1,250}")
 
@@ -28,6 +30,7 @@ class Trigger:
     run_id: str | None = None  # None: `manual__` and the logical date
     logical_date: datetime | None = None  # None: now
     conf: dict[str, Any] = field(default_factory=dict)
+    priority: int = 0  # its tasks go before those of all runs of lower priority
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,10 @@ def trigger(connection: Connection, wanted: Trigger, *, actor: str) -> Triggered
     """
     if complaint := complain(wanted.conf, "the conf"):
         raise RequestError(complaint)
+    if abs(wanted.priority) > HIGHEST_PRIORITY:
+        raise RequestError(
+            f"A priority is a whole number from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}: not {wanted.priority}."
+        )
     if wanted.run_id is not None and not _RUN_ID.fullmatch(wanted.run_id):
         raise RequestError(
             f"A run id may hold only A-Z a-z 0-9 _ . ~ : + -, at most 250 of them: not {wanted.run_id!r}."
@@ -83,6 +90,7 @@ def _plan(timetable: Timetable, wanted: Trigger, now: datetime) -> NewRun:
         data_interval_end=interval.end,
         run_after=now,
         conf=wanted.conf,
+        priority=wanted.priority,
     )
 
 

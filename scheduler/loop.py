@@ -62,6 +62,7 @@ class Pass:
     queued: int
     repaired: int
     is_contended: bool
+    more_in_s: float | None  # when the rate of a pool will let more start
 
     @property
     def did_something(self) -> bool:
@@ -80,7 +81,7 @@ class Scheduler:
 
     def __init__(self, settings: Settings, broker: Broker, name: str) -> None:
         url, lease_s = settings.database.get_secret_value(), settings.scheduler.lease_s
-        self._batch = settings.scheduler.batch_size
+        self._batch, self._parallelism = settings.scheduler.batch_size, settings.scheduler.parallelism
         # A scheduler that is paused inside a transaction loses its locks when its lease is over.
         self._engine = open_engine(url, name=name, idle_in_transaction_s=lease_s)
         self._versions = VersionCache()
@@ -127,7 +128,7 @@ class Scheduler:
         created = self._transact(lambda c: create_due_runs(c, self._versions, self._batch))
         started = self._transact(lambda c: start_runs(c, self._batch))
         decided = self._guard.transact(self._transact, lambda c, each: decide(c, self._versions, self._batch, each))
-        queued = self._transact(lambda c: queue_ready(c, self._lease.process_id, self._batch))
+        queued = self._transact(lambda c: queue_ready(c, self._lease.process_id, self._batch, self._parallelism))
         self._publisher.submit(queued.messages)
         repaired = self._reaper.run_if_due()
         return Pass(
@@ -139,6 +140,7 @@ class Scheduler:
             queued=len(queued.messages),
             repaired=repaired.attempts,
             is_contended=queued.is_contended,
+            more_in_s=queued.more_in_s,
         )
 
     def _transact(self, work: Callable[[Connection], T]) -> T:
@@ -163,7 +165,7 @@ class Scheduler:
                 self._waker.sleep(pause_s)
 
     def _pause_s(self, done: Pass) -> float:
-        timers = [self._reaper.due_in_s, transact(self._engine, seconds_until_next_due)]
+        timers = [self._reaper.due_in_s, transact(self._engine, seconds_until_next_due), done.more_in_s]
         if done.is_contended:
             timers.append(CONTENDED_PAUSE_S)
         return min(timer for timer in timers if timer is not None)

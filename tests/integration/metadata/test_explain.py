@@ -22,6 +22,7 @@ from turnout.metadata import attempts, decisions, processes, queueing, runs, tim
 from turnout.metadata.attempts import AttemptKey, FinishedAttempt
 from turnout.metadata.engine import open_engine
 from turnout.metadata.processes import Registration
+from turnout.metadata.queueing import Excluded, LockedPool
 from turnout.metadata.runs import NewRun, NextRun
 from turnout.metadata.states import Cause, Outcome, RunState, TaskState
 from turnout.metadata.versions import VersionCache
@@ -235,7 +236,8 @@ def start(connection: Connection, _: Big) -> None:
 
 
 def read_candidates(connection: Connection, _: Big) -> None:
-    queueing.read_candidates(connection, [("default_pool", "default", 20), ("p1", "default", 10)])
+    excluded = Excluded(runs=[1], tasks=[("d1", "t4")], run_tasks=[(1, "t5")], ids=[1])
+    queueing.read_candidates(connection, [("default_pool", "default", 20), ("p1", "default", 10)], excluded)
 
 
 def pull_nothing(connection: Connection, facts: Big) -> None:
@@ -263,9 +265,16 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
     "give back unpublished": (give_back_unpublished, {ACTIVE, PK}),
     "running on": (lambda c, f: attempts.running_on(c, f.worker_id), {ACTIVE}),
     "lock pools": (lambda c, _: queueing.lock_pools_with_work(c), {SCHEDULED}),
-    "count pools": (lambda c, _: queueing.count_pools_with_work(c), {SCHEDULED}),
+    "count waiting": (lambda c, _: queueing.count_waiting(c), {SCHEDULED}),
     "count active": (lambda c, _: queueing.count_active(c), {ACTIVE}),
     "candidates": (read_candidates, {SCHEDULED}),
+    "guard": (lambda c, _: queueing.enter_guard(c), set()),
+    "lock runs of candidates": (lambda c, f: queueing.lock_runs(c, f.runs), {ACTIVE, "pk_dag_run"}),
+    "lock DAGs of candidates": (lambda c, _: queueing.lock_dags(c, ["d1"]), set()),
+    "active of tasks": (lambda c, _: queueing.count_active_of_tasks(c, [("d1", "t1")]), {ACTIVE}),
+    "rates": (lambda c, _: queueing.read_rate_room(c, [LockedPool("p1", 1, has_rate=True)]), set()),
+    "note starts": (lambda c, _: queueing.note_starts(c, {"p1": 1}), set()),
+    "refuse oversized": (lambda c, _: queueing.refuse_oversized(c), {SCHEDULED}),
     "queue": (lambda c, f: queueing.queue_scheduled(c, f.scheduler_id, f.ids("scheduled")), {PK, SCHEDULED}),
     "unclaimed": (lambda c, _: queueing.unclaimed(c, 10), {ACTIVE}),
     "lock runs": (lambda c, _: decisions.lock_runs_with_news(c, 500), {"pk_dag_run"}),
