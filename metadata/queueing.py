@@ -6,6 +6,7 @@ run for `max_active_tasks` and `max_active_tis_per_dagrun`, of the DAG for `max_
 all that earlier owners of the lock had committed. No lock but the guard, which comes first, is waited for.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -43,10 +44,11 @@ class LockedPool:
 
 @dataclass(frozen=True)
 class LockedPools:
-    """The pools of a pass: those that this transaction has, and those that it would need but others have."""
+    """The pools of a pass: those that this transaction has, and those that it left to other schedulers."""
 
     locked: Sequence[LockedPool] = ()
     elsewhere: frozenset[str] = frozenset()
+    is_contended: bool = False  # it would have taken more of them
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,14 @@ _WAITING = text("""
     SELECT w.pool, w.queue, count(*) AS waiting,
            (SELECT count(*) FROM process
             WHERE kind = 'scheduler' AND state = 'alive' AND lease_expires_at > clock_timestamp()) AS schedulers
-    FROM (SELECT pool, queue FROM task_instance WHERE state = 'scheduled' LIMIT :most) w
+    FROM (
+        SELECT t.pool, t.queue FROM task_instance t JOIN dag d ON d.dag_id = t.dag_id
+        WHERE t.state = 'scheduled' AND NOT d.is_paused LIMIT :most
+    ) w
     GROUP BY w.pool, w.queue
 """)
+
+_SET_LOCK_TIMEOUT = text("SELECT set_config('lock_timeout', CAST(:timeout AS text), true)")
 
 _GUARD = text("SELECT name FROM guard WHERE name = 'queue' FOR NO KEY UPDATE")
 
@@ -322,18 +329,17 @@ def count_waiting(connection: Connection) -> Waiting:
 
 def enter_guard(connection: Connection) -> bool:
     """Wait until no other scheduler chooses; false when one has been at it for so long that it must stand still."""
-    connection.execute(text(f"SET LOCAL lock_timeout = {_GUARD_PATIENCE_MS}"))
+    connection.execute(_SET_LOCK_TIMEOUT, {"timeout": f"{_GUARD_PATIENCE_MS}ms"})
+    is_ours = True
     try:
         with connection.begin_nested():
             connection.execute(_GUARD)
     except OperationalError as error:
         if not isinstance(error.orig, LockNotAvailable):
             raise
-        return False
-    finally:
-        if not connection.invalidated:
-            connection.execute(text("SET LOCAL lock_timeout = 0"))
-    return True
+        is_ours = False
+    connection.execute(_SET_LOCK_TIMEOUT, {"timeout": "0"})
+    return is_ours
 
 
 def lock_pools_with_work(connection: Connection, schedulers: int = 1) -> LockedPools:
@@ -345,11 +351,13 @@ def lock_pools_with_work(connection: Connection, schedulers: int = 1) -> LockedP
     """
     work = list(connection.execute(_LOCK_POOLS, {"schedulers": max(1, schedulers)}))
     locked = [row for row in work if row.slots is not None]
+    is_contended = len(locked) < math.ceil(len(work) / max(1, schedulers))
     if any(row.has_partners for row in locked):
         work += connection.execute(_LOCK_PARTNERS, {"pools": [row.name for row in locked]}).all()
     return LockedPools(
         [LockedPool(row.name, row.slots, row.has_rate) for row in work if row.slots is not None],
         frozenset(row.name for row in work if row.slots is None),
+        is_contended,
     )
 
 

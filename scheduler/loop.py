@@ -62,7 +62,7 @@ class Pass:
     queued: int
     repaired: int
     is_contended: bool
-    more_in_s: float | None  # when the rate of a pool will let more start
+    more_in_s: float | None  # when more may be queued without anybody saying so
 
     @property
     def did_something(self) -> bool:

@@ -15,6 +15,9 @@ from turnout.metadata.queueing import Waiting
 from turnout.scheduler.capacity import Capacity
 from turnout.scheduler.limits import Limits
 
+#: How soon a scheduler looks after pools that it left to others.
+OTHERS_TURN_S = 0.2
+
 
 @dataclass(frozen=True)
 class Queued:
@@ -23,7 +26,8 @@ class Queued:
     Attributes:
         messages: to be published once the transaction is committed.
         is_contended: another scheduler held what has work; look again soon.
-        more_in_s: when the rate of a pool will let more of what waits start; None when no rate is in the way.
+        more_in_s: when more may be queued without anybody saying so: the rate of a pool was used up, or pools were left
+            to other schedulers, which may have died.
     """
 
     messages: Sequence[AttemptMessage] = ()
@@ -43,13 +47,14 @@ def queue_ready(connection: Connection, scheduler_id: int, limit: int, paralleli
     waiting = queueing.count_waiting(connection)
     if not waiting.counts:
         return Queued()
-    schedulers = waiting.schedulers if _is_plenty(connection, waiting) else 1
-    is_exclusive = schedulers == 1 and (waiting.schedulers > 1 or parallelism is not None)
-    if is_exclusive and not queueing.enter_guard(connection) and parallelism is not None:
-        return Queued(is_contended=True)
-    pools = queueing.lock_pools_with_work(connection, schedulers)
+    is_shared = waiting.schedulers > 1 and parallelism is None and _is_plenty(connection, waiting)
+    if waiting.schedulers > 1 or parallelism is not None:
+        has_turn = is_shared or queueing.enter_guard(connection)
+        if parallelism is not None and not has_turn:  # other limits have rows of their own, which are locked below
+            return Queued(is_contended=True)
+    pools = queueing.lock_pools_with_work(connection, waiting.schedulers if is_shared else 1)
     if not pools.locked:
-        return Queued(is_contended=bool(pools.elsewhere))
+        return Queued(is_contended=pools.is_contended)
     active = queueing.count_active(connection)
     rates = queueing.read_rate_room(connection, pools.locked)
     capacity = Capacity(queueing.live_workers(connection), active)
@@ -57,12 +62,13 @@ def queue_ready(connection: Connection, scheduler_id: int, limit: int, paralleli
     _choose(connection, limits, limit)
     messages = queueing.queue_scheduled(connection, scheduler_id, [candidate.id for candidate in limits.chosen])
     queueing.note_starts(connection, limits.starts)
-    return Queued(messages, limits.is_contended or bool(pools.elsewhere), limits.more_in_s)
+    later = (limits.more_in_s, OTHERS_TURN_S if pools.elsewhere else None)
+    return Queued(messages, limits.is_contended or pools.is_contended, min(filter(None, later), default=None))
 
 
 def _is_plenty(connection: Connection, waiting: Waiting) -> bool:
-    """Tell whether the workers have slots for all that waits; needs not be exact, and is not asked of one alone."""
-    if waiting.schedulers <= 1 or waiting.is_cut:
+    """Tell whether the workers have slots for all that waits."""
+    if waiting.is_cut:
         return False
     capacity = Capacity(queueing.live_workers(connection), queueing.count_active(connection))
     return all(capacity.take(pool, queue, count) for (pool, queue), count in waiting.counts.items())

@@ -97,6 +97,8 @@ class Reaper:
         self._sweep_if_due()
         reaped = self._lease.transact(self._engine, self._reap)
         reaped.log()
+        for task_instance in self._lease.transact(self._engine, queueing.refuse_oversized):
+            log.warning("task.refused", task_instance=task_instance, cause=Cause.POOL_TOO_SMALL)
         lost = self._return_lost_messages()
         return Repaired(len(reaped.dead), len(reaped.lost) + len(reaped.unpublished) + lost)
 

@@ -39,7 +39,7 @@ OUTCOMES = {
 def graph(
     dag_id: str, upstream: Mapping[str, Iterable[str]], *, empty: Iterable[str] = (), task: Any = None, **dag: Any
 ) -> DAG:
-    """Make a DAG of tasks that do nothing.
+    """Make a DAG of tasks that do nothing, any number of which may be active.
 
     Args:
         dag_id: its id.
@@ -49,7 +49,7 @@ def graph(
         dag: arguments of the DAG.
     """
     given = task or {}
-    with DAG(dag_id, **dag) as made:
+    with DAG(dag_id, **{"max_active_tasks": 10_000, **dag}) as made:
         tasks = {
             name: EmptyOperator(task_id=name, **given)
             if name in empty
@@ -114,9 +114,9 @@ class Control:
         """Step 3."""
         return self.do(lambda c: decide(c, self.versions, limit))
 
-    def queue(self, limit: int = BATCH, scheduler_id: int | None = None) -> Queued:
+    def queue(self, limit: int = BATCH, scheduler_id: int | None = None, parallelism: int | None = None) -> Queued:
         """Step 4."""
-        return self.do(lambda c: queue_ready(c, scheduler_id or self.scheduler_id, limit))
+        return self.do(lambda c: queue_ready(c, scheduler_id or self.scheduler_id, limit, parallelism))
 
     def prepare(self, dag: DAG, run_id: str = "run") -> int:
         """Declare a DAG, start a run of it and decide once; return the run's id."""

@@ -158,6 +158,8 @@ def explain(engine: Engine, work: Callable[[Connection], object]) -> list[Plan]:
     plans: list[Plan] = []
 
     def note(c: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool) -> None:
+        if statement.startswith(("SAVEPOINT", "RELEASE", "ROLLBACK")):
+            return
         with c.connection.driver_connection.cursor() as cursor:
             cursor.execute("SAVEPOINT explained")
             cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
@@ -240,6 +242,11 @@ def read_candidates(connection: Connection, _: Big) -> None:
     queueing.read_candidates(connection, [("default_pool", "default", 20), ("p1", "default", 10)], excluded)
 
 
+def read_rates(connection: Connection, _: Big) -> None:
+    prepare(connection, "UPDATE pool SET rate_starts = 3, rate_period_s = 60")
+    assert queueing.read_rate_room(connection, [LockedPool("p1", 1, has_rate=True)])["p1"].starts == 3
+
+
 def pull_nothing(connection: Connection, facts: Big) -> None:
     with pytest.raises(LookupError):
         xcom.pull(connection, facts.runs[0], "t", -1, "return_value")
@@ -272,7 +279,7 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
     "lock runs of candidates": (lambda c, f: queueing.lock_runs(c, f.runs), {ACTIVE, "pk_dag_run"}),
     "lock DAGs of candidates": (lambda c, _: queueing.lock_dags(c, ["d1"]), set()),
     "active of tasks": (lambda c, _: queueing.count_active_of_tasks(c, [("d1", "t1")]), {ACTIVE}),
-    "rates": (lambda c, _: queueing.read_rate_room(c, [LockedPool("p1", 1, has_rate=True)]), set()),
+    "rates": (read_rates, set()),
     "note starts": (lambda c, _: queueing.note_starts(c, {"p1": 1}), set()),
     "refuse oversized": (lambda c, _: queueing.refuse_oversized(c), {SCHEDULED}),
     "queue": (lambda c, f: queueing.queue_scheduled(c, f.scheduler_id, f.ids("scheduled")), {PK, SCHEDULED}),
