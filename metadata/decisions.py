@@ -54,37 +54,53 @@ _STATES = text("""
 #: Whether the run before, which is the one of the next earlier logical date, lets tasks run. A task that it does not
 #: have is no hindrance, but one that it will only have when it has started is. `removed` means: not there any more.
 _PAST = text("""
+    WITH before AS MATERIALIZED (
+        SELECT u.id AS dag_run_id, p.*
+        FROM unnest(CAST(:of_runs AS bigint[])) AS u (id)
+        LEFT JOIN LATERAL (
+            SELECT b.* FROM dag_run r
+            CROSS JOIN LATERAL (
+                SELECT n.id, n.state, n.started_at FROM dag_run n
+                WHERE n.dag_id = r.dag_id AND n.logical_date < r.logical_date
+                ORDER BY n.logical_date DESC LIMIT 1
+            ) b
+            WHERE r.id = u.id LIMIT 1
+        ) p ON true
+    )
     SELECT q.dag_run_id, q.task_id,
-           bool_and(p.id IS NULL OR COALESCE(i.is_good, p.started_at IS NOT NULL OR p.state = 'success')) AS is_good
+           bool_and(b.id IS NULL OR COALESCE(i.is_good, b.started_at IS NOT NULL OR b.state = 'success')) AS is_good
     FROM unnest(CAST(:runs AS bigint[]), CAST(:tasks AS text[]), CAST(:needs AS text[]))
          AS q (dag_run_id, task_id, need)
-    JOIN dag_run r ON r.id = q.dag_run_id
-    LEFT JOIN LATERAL (
-        SELECT b.id, b.state, b.started_at FROM dag_run b
-        WHERE b.dag_id = r.dag_id AND b.logical_date < r.logical_date
-        ORDER BY b.logical_date DESC LIMIT 1
-    ) p ON true
+    JOIN before b ON b.dag_run_id = q.dag_run_id
     LEFT JOIN LATERAL (
         SELECT bool_and(t.state IN ('success', 'skipped', 'removed')) AS is_good FROM task_instance t
-        WHERE t.dag_run_id = p.id AND t.task_id = q.need
+        WHERE t.dag_run_id = b.id AND t.task_id = q.need
     ) i ON true
     GROUP BY q.dag_run_id, q.task_id
 """)
 
 #: Left in the transaction that makes the news: a decision for the next run either sees them, or its wake-up is younger.
 _WAKE_NEXT = text("""
+    WITH next AS MATERIALIZED (
+        SELECT u.id AS dag_run_id, p.id, p.state
+        FROM unnest(CAST(:of_runs AS bigint[])) AS u (id)
+        CROSS JOIN LATERAL (
+            SELECT a.* FROM dag_run r
+            CROSS JOIN LATERAL (
+                SELECT n.id, n.state FROM dag_run n
+                WHERE n.dag_id = r.dag_id AND n.logical_date > r.logical_date
+                ORDER BY n.logical_date LIMIT 1
+            ) a
+            WHERE r.id = u.id LIMIT 1
+        ) p
+    )
     INSERT INTO wakeup (dag_run_id, task_id)
     SELECT n.id, q.task_id
     FROM unnest(CAST(:runs AS bigint[]), CAST(:tasks AS text[])) AS q (dag_run_id, task_id)
-    JOIN dag_run r ON r.id = q.dag_run_id
-    CROSS JOIN LATERAL (
-        SELECT a.id, a.state FROM dag_run a
-        WHERE a.dag_id = r.dag_id AND a.logical_date > r.logical_date
-        ORDER BY a.logical_date LIMIT 1
-    ) n
-    WHERE n.state = 'running' AND EXISTS (
-        SELECT 1 FROM task_instance t
-        WHERE t.dag_run_id = n.id AND t.task_id = q.task_id AND t.state = 'none'
+    JOIN next n ON n.dag_run_id = q.dag_run_id
+    WHERE n.state = 'running' AND (
+        SELECT bool_or(t.state = 'none') FROM task_instance t
+        WHERE t.dag_run_id = n.id AND t.task_id = q.task_id
     )
 """)
 
@@ -190,7 +206,9 @@ def read_past(connection: Connection, wanted: Mapping[int, Mapping[str, Iterable
     found: dict[int, dict[str, bool]] = {run: {} for run in wanted}
     if rows:
         runs, tasks, needs = map(list, zip(*rows, strict=True))
-        for row in connection.execute(_PAST, {"runs": runs, "tasks": tasks, "needs": needs}):
+        for row in connection.execute(
+            _PAST, {"of_runs": sorted(set(runs)), "runs": runs, "tasks": tasks, "needs": needs}
+        ):
             found[row.dag_run_id][row.task_id] = row.is_good
     return found
 
@@ -205,7 +223,7 @@ def wake_next_runs(connection: Connection, waiting: Mapping[int, Iterable[str]])
     pairs = [(run, task) for run, tasks in waiting.items() for task in sorted(tasks)]
     if pairs:
         runs, tasks = map(list, zip(*pairs, strict=True))
-        connection.execute(_WAKE_NEXT, {"runs": runs, "tasks": tasks})
+        connection.execute(_WAKE_NEXT, {"of_runs": sorted(set(runs)), "runs": runs, "tasks": tasks})
 
 
 def set_states(connection: Connection, decided: Sequence[tuple[int, str, TaskState]]) -> int:

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 from tests.conftest import Servers
 from tests.control import graph
-from turnout.metadata import attempts, decisions, processes, queueing, runs, timers, wakeups, xcom
+from turnout.metadata import attempts, decisions, pausing, processes, queueing, runs, timers, wakeups, xcom
 from turnout.metadata.attempts import AttemptKey, FinishedAttempt
 from turnout.metadata.engine import open_engine
 from turnout.metadata.processes import Registration
@@ -237,6 +237,15 @@ def start(connection: Connection, _: Big) -> None:
     runs.start_queued(connection, 500)
 
 
+def lock_timed_out(connection: Connection, _: Big) -> None:
+    prepare(connection, "UPDATE dag_run SET timeout_at = now() WHERE state = %s", "running")
+    decisions.lock_timed_out(connection, 500)
+
+
+def pause_failing(connection: Connection, _: Big) -> None:
+    pausing.pause_failing(connection, {f"d{number}": 3 for number in range(10)})
+
+
 def read_candidates(connection: Connection, _: Big) -> None:
     excluded = Excluded(runs=[1], tasks=[("d1", "t4")], run_tasks=[(1, "t5")], ids=[1])
     queueing.read_candidates(connection, [("default_pool", "default", 20), ("p1", "default", 10)], excluded)
@@ -290,6 +299,18 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
         lambda c, f: decisions.set_states(c, [(run, "t40", TaskState.SCHEDULED) for run in f.runs]),
         {RUN_TASK, UNFINISHED},
     ),
+    "read past": (
+        lambda c, f: decisions.read_past(c, {run: {"t9": ["t9", "t8"]} for run in f.runs}),
+        {"uq_dag_run_dag_id_logical_date"},
+    ),
+    "wake next": (
+        lambda c, f: decisions.wake_next_runs(c, {run: ["t8", "t9"] for run in f.runs}),
+        {"uq_dag_run_dag_id_logical_date"},
+    ),
+    "lock timed out": (lock_timed_out, {"ix_dag_run_timeout"}),
+    "stop": (lambda c, f: decisions.stop_for_failure(c, {run: ["t9"] for run in f.runs}), {UNFINISHED}),
+    "stop timed out": (lambda c, f: decisions.stop_for_timeout(c, f.runs), {UNFINISHED}),
+    "pause failing": (pause_failing, {"uq_dag_run_dag_id_logical_date"}),
     "unfinished": (lambda c, f: decisions.without_unfinished(c, f.runs), {UNFINISHED}),
     "finish runs": (
         lambda c, f: runs.finish_running(c, dict.fromkeys(f.runs, RunState.SUCCESS)),

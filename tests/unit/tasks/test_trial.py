@@ -145,3 +145,50 @@ def test_a_program_that_has_set_logging_up_is_left_to_it(capsys: pytest.CaptureF
     finally:
         logging.getLogger().removeHandler(handler)
     assert capsys.readouterr().out == ""
+
+
+def test_trigger_rules_are_those_of_the_schedulers() -> None:
+    with DAG("rules") as rules:
+
+        @task
+        def fail() -> None:
+            raise ValueError
+
+        failing, fine = fail(), EmptyOperator(task_id="fine")
+        for rule in ("all_success", "one_failed", "one_success", "all_done", "none_skipped", "all_failed", "always"):
+            [failing, fine] >> EmptyOperator(task_id=rule, trigger_rule=rule)
+    done = rules.test()
+    assert [name for name, state in done.tasks.items() if state == "upstream_failed"] == ["all_success"]
+    assert [name for name, state in done.tasks.items() if state == "skipped"] == ["all_failed"]
+    assert done.state == "failed"
+
+
+def test_a_teardown_runs_after_work_that_failed_and_has_no_part_in_the_end() -> None:
+    with DAG("clean") as clean:
+
+        @task
+        def broken() -> None:
+            raise ValueError
+
+        up, end = EmptyOperator(task_id="up"), EmptyOperator(task_id="end")
+        up >> broken().as_teardown(setups=up)
+        up >> end
+    done = clean.test()
+    assert (done.tasks, done.state) == ({"up": "success", "broken": "failed", "end": "success"}, "success")
+
+
+def test_fail_fast_skips_what_comes_after_the_first_failure_except_teardowns() -> None:
+    with DAG("fast", fail_fast=True) as fast:
+
+        @task
+        def bad() -> None:
+            raise ValueError
+
+        up = EmptyOperator(task_id="a_up")
+        first = bad()
+        up >> first >> EmptyOperator(task_id="after") >> EmptyOperator(task_id="down").as_teardown(setups=up)
+        EmptyOperator(task_id="b") >> EmptyOperator(task_id="c") >> EmptyOperator(task_id="d")
+    done = fast.test()
+    assert (done.tasks["bad"], done.tasks["after"], done.tasks["down"]) == ("failed", "upstream_failed", "success")
+    assert done.tasks["d"] == "skipped"
+    assert done.state == "failed"
