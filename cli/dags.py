@@ -15,14 +15,14 @@ from turnout.metadata.listings.dag_details import show_dag
 from turnout.metadata.listings.dags import list_dags
 from turnout.metadata.listings.import_errors import list_import_errors
 from turnout.metadata.listings.page import Page
-from turnout.metadata.listings.upcoming import list_upcoming
+from turnout.metadata.listings.upcoming import list_upcoming, preview_unpausing
 from turnout.metadata.pausing import set_paused
 
 app = command_group()
 
 _COLUMNS = ("dag_id", "timetable_summary", "is_paused", "next_dagrun_run_after", "tags", "relative_fileloc")
 _TASK_COLUMNS = ("task_id", "operator_name", "downstream_task_ids", "pool", "queue", "priority_weight", "retries")
-_UPCOMING_COLUMNS = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
+_UPCOMING_COLUMNS = ("logical_date", "data_interval_start", "data_interval_end", "run_after", "creation")
 
 
 @app.command("list")
@@ -60,8 +60,21 @@ def pause(dag_id: DagArgument) -> None:
 
 
 @app.command()
-def unpause(dag_id: DagArgument) -> None:
-    """Let the runs of a DAG start."""
+def unpause(
+    dag_id: DagArgument,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; list the runs it would create.")] = False,
+    limit: LimitOption = LIMIT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Let the runs of a DAG start.
+
+    With `--dry-run`, list the runs that are created at once, or as soon as earlier ones have ended (`when_room`).
+    """
+    if dry_run:
+        page = in_database(lambda connection: preview_unpausing(connection, dag_id, limit))
+        show_page(page, _UPCOMING_COLUMNS, output, empty=f"No run of DAG {dag_id} is due: nothing would be created.")
+        return
     changed = in_database(lambda connection: set_paused(connection, dag_id, paused=False, actor=actor()))
     say(f"DAG {dag_id} is unpaused." if changed else f"DAG {dag_id} was not paused.")
 

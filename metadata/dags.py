@@ -5,12 +5,12 @@ DAG processors store one file at a time (`lock_store`), so that any number of th
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
+from turnout.metadata.planning import TIMING_KEYS
 from turnout.metadata.versions import Content
 
 #: Any number that nobody else uses: the advisory lock under which a DAG file is stored.
@@ -34,8 +34,7 @@ class KnownDag:
     file_path: str
     is_active: bool
     content_hash: str
-    timing: dict[str, Any]  # what its next run depends on, by the keys of its content
-    last_interval: tuple[datetime, datetime] | None  # of its last scheduled run
+    timing: dict[str, Any]  # the part of its content that its runs depend on
 
 
 @dataclass(frozen=True)
@@ -47,15 +46,9 @@ class ImportProblem:
 
 
 _LOCK_KNOWN = text("""
-    SELECT d.dag_id, d.file_path, d.is_active, v.content_hash, l.last_start, l.last_end,
-           jsonb_build_object('schedule', v.content -> 'schedule', 'start_date', v.content -> 'start_date',
-                              'end_date', v.content -> 'end_date', 'catchup', v.content -> 'catchup') AS timing
+    SELECT d.dag_id, d.file_path, d.is_active, v.content_hash,
+           (SELECT jsonb_object_agg(k, v.content -> k) FROM unnest(CAST(:timing AS text[])) k) AS timing
     FROM dag d JOIN dag_version v ON v.id = d.current_version_id
-    LEFT JOIN LATERAL (
-        SELECT r.data_interval_start AS last_start, r.data_interval_end AS last_end FROM dag_run r
-        WHERE r.dag_id = d.dag_id AND r.run_type = 'scheduled' AND r.logical_date IS NOT NULL
-        ORDER BY r.logical_date DESC LIMIT 1
-    ) l ON true
     WHERE d.dag_id = ANY(:dag_ids)
     ORDER BY d.dag_id
     FOR NO KEY UPDATE OF d
@@ -99,15 +92,9 @@ def lock_store(connection: Connection) -> None:
     connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": STORE_LOCK})
 
 
-def current_time(connection: Connection) -> datetime:
-    """Return the time of the transaction, which is what `now()` means in its statements."""
-    now: datetime = connection.execute(text("SELECT now()")).scalar_one()
-    return now
-
-
 def lock_known(connection: Connection, dag_ids: Collection[str]) -> dict[str, KnownDag]:
     """Lock those of the DAGs that the database knows, against schedulers that would create runs of them."""
-    rows = connection.execute(_LOCK_KNOWN, {"dag_ids": sorted(dag_ids)})
+    rows = connection.execute(_LOCK_KNOWN, {"dag_ids": sorted(dag_ids), "timing": list(TIMING_KEYS)})
     return {
         row.dag_id: KnownDag(
             dag_id=row.dag_id,
@@ -115,7 +102,6 @@ def lock_known(connection: Connection, dag_ids: Collection[str]) -> dict[str, Kn
             is_active=row.is_active,
             content_hash=row.content_hash,
             timing=row.timing,
-            last_interval=(row.last_start, row.last_end) if row.last_start else None,
         )
         for row in rows
     }
@@ -146,6 +132,13 @@ def save_dag(connection: Connection, file_path: str, dag: DeclaredDag, *, paused
             "tags": dag.content["tags"],
             "description": dag.content["description"],
         },
+    )
+
+
+def begin_timetables(connection: Connection, dag_ids: Collection[str]) -> None:
+    """Have the timetables of DAGs count from now on: what came due earlier was missed."""
+    connection.execute(
+        text("UPDATE dag SET scheduled_since = now() WHERE dag_id = ANY(:dag_ids)"), {"dag_ids": sorted(dag_ids)}
     )
 
 

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, text
 
 from turnout.metadata import audit
 from turnout.metadata.listings.dags import require_dag
+from turnout.metadata.runs import plan_next
 from turnout.metadata.wakeups import notify_schedulers
 
 
@@ -16,12 +17,18 @@ def set_paused(connection: Connection, dag_id: str, *, paused: bool, actor: str)
         NotFoundError: there is no such DAG.
     """
     changed = connection.execute(
-        text("UPDATE dag SET is_paused = :paused WHERE dag_id = :dag_id AND is_paused <> :paused"),
+        text("""
+            UPDATE dag
+            SET is_paused = :paused, scheduled_since = CASE WHEN :paused THEN scheduled_since ELSE now() END
+            WHERE dag_id = :dag_id AND is_paused <> :paused
+        """),
         {"paused": paused, "dag_id": dag_id},
     ).rowcount
     if not changed:
         require_dag(connection, dag_id)
         return False
+    if not paused:
+        plan_next(connection, [dag_id])
     audit.record(connection, actor, "dag.pause" if paused else "dag.unpause", dag_id=dag_id)
     notify_schedulers(connection)
     return True

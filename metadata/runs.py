@@ -1,7 +1,7 @@
 """DAG runs: created, started and finished by schedulers; triggered by people."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -9,9 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from turnout.metadata.orphans import remove_orphans
+from turnout.metadata.planning import Timing, upcoming_runs
 from turnout.metadata.states import UNFINISHED, RunState
 from turnout.metadata.tables import sql_list
-from turnout.metadata.versions import Content, VersionCache
+from turnout.metadata.timings import TIMING_COLUMNS, TIMING_TABLES, read_timings, timings
+from turnout.tasks.timetables import DagRunInfo
 
 
 @dataclass(frozen=True)
@@ -19,26 +21,25 @@ class DueDag:
     """A DAG whose next scheduled run may be created now; its row is locked."""
 
     dag_id: str
-    content: Content
+    timing: Timing
     room: int  # runs that may be created before max_active_runs is reached
-    last_interval: tuple[datetime, datetime] | None  # of its last scheduled run
-    taken: frozenset[datetime]  # logical dates since then that other runs have, so that no scheduled run can
     now: datetime
 
 
 @dataclass(frozen=True)
 class NewRun:
-    """A run to create."""
+    """A run to create, whoever wants it."""
 
     dag_id: str
     run_id: str
-    run_type: str
+    run_type: str  # one of `RUN_TYPES`
     logical_date: datetime | None
     data_interval_start: datetime | None
     data_interval_end: datetime | None
     run_after: datetime
     conf: dict[str, Any] = field(default_factory=dict)
     priority: int = 0  # its tasks go before those of all runs of lower priority
+    backfill_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,40 +65,27 @@ class FinishedRun:
 
 #: Runs of the timetable that have not finished; above max_active_runs no further ones are created, so that a long
 #: catch-up never fills the table.
-_OPEN_RUNS = """(
+OPEN_RUNS = """(
     SELECT count(*) FROM dag_run r
     WHERE r.dag_id = d.dag_id AND r.state IN ('queued', 'running') AND r.run_type = 'scheduled'
 )"""
 
 _LOCK_DUE_DAGS = text(f"""
-    SELECT d.dag_id, d.current_version_id, d.max_active_runs - {_OPEN_RUNS} AS room, now() AS now,
-           l.last_start, l.last_end,
-           ARRAY(
-               SELECT r.logical_date FROM dag_run r
-               WHERE r.dag_id = d.dag_id AND r.run_type <> 'scheduled'
-                 AND r.logical_date > COALESCE(l.last_date, '-infinity')
-           ) AS taken
-    FROM dag d
-    LEFT JOIN LATERAL (
-        SELECT r.data_interval_start AS last_start, r.data_interval_end AS last_end, r.logical_date AS last_date
-        FROM dag_run r
-        WHERE r.dag_id = d.dag_id AND r.run_type = 'scheduled' AND r.logical_date IS NOT NULL
-        ORDER BY r.logical_date DESC LIMIT 1
-    ) l ON true
-    WHERE d.is_active AND NOT d.is_paused AND d.next_run_after <= now() AND d.max_active_runs > {_OPEN_RUNS}
+    SELECT {TIMING_COLUMNS}, d.max_active_runs - {OPEN_RUNS} AS room FROM {TIMING_TABLES}
+    WHERE d.is_active AND NOT d.is_paused AND d.next_run_after <= now() AND d.max_active_runs > {OPEN_RUNS}
     ORDER BY d.next_run_after
     LIMIT :limit
     FOR NO KEY UPDATE OF d SKIP LOCKED
-""")  # noqa: S608  only constants of this module
+""")  # noqa: S608  only constants of this package
 
 _CREATE = text("""
     INSERT INTO dag_run (dag_id, run_id, run_type, dag_version_id, logical_date, data_interval_start,
-                         data_interval_end, run_after, conf, priority)
+                         data_interval_end, run_after, conf, priority, backfill_id)
     SELECT n.dag_id, n.run_id, n.run_type, d.current_version_id, n.logical_date, n.data_interval_start,
-           n.data_interval_end, n.run_after, n.conf, n.priority
+           n.data_interval_end, n.run_after, n.conf, n.priority, n.backfill_id
     FROM jsonb_to_recordset(CAST(:runs AS jsonb)) AS n (
         dag_id text, run_id text, run_type text, logical_date timestamptz, data_interval_start timestamptz,
-        data_interval_end timestamptz, run_after timestamptz, conf jsonb, priority int
+        data_interval_end timestamptz, run_after timestamptz, conf jsonb, priority int, backfill_id bigint
     ) JOIN dag d ON d.dag_id = n.dag_id
     ON CONFLICT DO NOTHING
     RETURNING id, dag_id, run_id
@@ -181,21 +169,11 @@ _FINISH = text(f"""
 """)  # noqa: S608  only constants of the law
 
 
-def lock_due_dags(connection: Connection, versions: VersionCache, limit: int) -> list[DueDag]:
+def lock_due_dags(connection: Connection, limit: int) -> list[DueDag]:
     """Lock the DAGs whose next run is due, except those that another scheduler has locked."""
     rows = connection.execute(_LOCK_DUE_DAGS, {"limit": limit}).all()
-    contents = versions.get(connection, {row.current_version_id for row in rows})
-    return [
-        DueDag(
-            dag_id=row.dag_id,
-            content=contents[row.current_version_id],
-            room=row.room,
-            last_interval=(row.last_start, row.last_end) if row.last_start else None,
-            taken=frozenset(row.taken),
-            now=row.now,
-        )
-        for row in rows
-    ]
+    known = zip(timings(connection, rows), rows, strict=True)
+    return [DueDag(row.dag_id, timing, row.room, row.now) for timing, row in known]
 
 
 def create_runs(connection: Connection, new: Sequence[NewRun]) -> list[str]:
@@ -213,6 +191,19 @@ def set_next_runs(connection: Connection, upcoming: Sequence[NextRun]) -> None:
     """Record the next run of each DAG's timetable."""
     if upcoming:
         connection.execute(_SET_NEXT, {"runs": _json(upcoming)})
+
+
+def plan_next(connection: Connection, dag_ids: Collection[str]) -> None:
+    """Record the next run of each DAG anew, since what it depends on has changed."""
+    upcoming = []
+    for timing, now in read_timings(connection, dag_ids):
+        upcoming.append(next_run(timing.dag_id, next(upcoming_runs(timing, now), None)))
+    set_next_runs(connection, upcoming)
+
+
+def next_run(dag_id: str, run: DagRunInfo | None) -> NextRun:
+    """Say in the database's words which run of a timetable comes next."""
+    return NextRun(dag_id, run.logical_date, *run.data_interval, run.run_after) if run else NextRun(dag_id)
 
 
 def start_queued(connection: Connection, limit: int) -> list[int]:

@@ -80,12 +80,25 @@ dag = Table(
     _required("tags", ARRAY(Text), "'{}'"),
     Column("description", Text),
     _time("parsed_at"),
+    # From when on its timetable counts, as it is: unpaused, first seen, or changed. What came due earlier was missed.
+    _time("scheduled_since", required=True),
+    _required("backfill_turn", REAL(), "0"),  # how much of a start is due to its backfills; at 1 it is their turn
     # The next run that the timetable will create, and the moment from which it may.
     _time("next_logical_date"),
     _time("next_interval_start"),
     _time("next_interval_end"),
     _time("next_run_after"),
     Index("ix_dag_due", "next_run_after", postgresql_where=text("is_active AND NOT is_paused")),
+)
+
+#: The next runs of timetables that only their authors' code can compute, planned ahead by the DAG processor.
+planned_run = Table(
+    "planned_run",
+    metadata,
+    Column("dag_id", Text, ForeignKey("dag.dag_id", ondelete="CASCADE"), primary_key=True),
+    Column("interval_start", DateTime(timezone=True), primary_key=True),
+    Column("interval_end", DateTime(timezone=True), nullable=False),
+    Column("run_after", DateTime(timezone=True), nullable=False),
 )
 
 dag_version = Table(
@@ -146,6 +159,24 @@ dag_run = Table(
     _one_of("state", RunState),
     _one_of("run_type", RUN_TYPES),
     Index("ix_dag_run_active", "dag_id", "state", "run_after", postgresql_where=text("state IN ('queued', 'running')")),
+    # The order in which runs start: those of a backfill, and all others.
+    Index(
+        "ix_dag_run_queued",
+        "dag_id",
+        text("priority DESC"),
+        "run_after",
+        "id",
+        postgresql_where=text("state = 'queued' AND run_type <> 'backfill'"),
+    ),
+    Index(
+        "ix_dag_run_queued_backfill",
+        "dag_id",
+        text("priority DESC"),
+        "run_after",
+        "id",
+        postgresql_where=text("state = 'queued' AND run_type = 'backfill'"),
+    ),
+    Index("ix_dag_run_scheduled", "dag_id", "logical_date", postgresql_where=text("run_type = 'scheduled'")),
     Index("ix_dag_run_timeout", "timeout_at", postgresql_where=text("state = 'running' AND timeout_at IS NOT NULL")),
 )
 

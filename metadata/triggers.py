@@ -12,6 +12,7 @@ from turnout.metadata.errors import ConflictError, RequestError
 from turnout.metadata.listings.dags import require_dag
 from turnout.metadata.listings.runs import RunRow, show_run
 from turnout.metadata.runs import NewRun, create_runs
+from turnout.metadata.timings import read_plans
 from turnout.metadata.wakeups import notify_schedulers
 from turnout.tasks.timetables import DataInterval, Timetable, timetable_from_json
 from turnout.tasks.xcom import complain
@@ -70,7 +71,8 @@ def trigger(connection: Connection, wanted: Trigger, *, actor: str) -> Triggered
     dag = connection.execute(_DAG, {"dag_id": wanted.dag_id}).one()
     if not dag.is_active:
         raise ConflictError(f"DAG {wanted.dag_id} is no longer declared by {dag.file_path}: it cannot run.")
-    new = _plan(timetable_from_json(dag.schedule), wanted, dag.now)
+    planned = read_plans(connection, [wanted.dag_id]).get(wanted.dag_id, ())
+    new = _plan(timetable_from_json(dag.schedule, planned), wanted, dag.now)
     if not create_runs(connection, [new]):
         raise _conflict(connection, new)
     audit.record(connection, actor, "run.trigger", dag_id=new.dag_id, run_id=new.run_id, conf=new.conf)
@@ -99,10 +101,7 @@ def _interval(timetable: Timetable, logical_date: datetime | None, now: datetime
     if logical_date is None:
         return timetable.manual_interval(now)
     try:
-        scheduled = timetable.next_run(None, logical_date, None, catchup=True, now=logical_date)
-        if scheduled is not None and scheduled.logical_date == logical_date:
-            return scheduled.data_interval
-        return timetable.manual_interval(logical_date)
+        return timetable.interval_of(logical_date)
     except OverflowError:
         raise RequestError(
             f"{logical_date.isoformat()} is too near to the first or the last day of the calendar for a data interval."

@@ -125,7 +125,7 @@ class Scheduler:
             TermOverError: the lease of this scheduler is over; what the step in hand did is undone.
             MetadataError: the database cannot be used.
         """
-        created = self._transact(lambda c: create_due_runs(c, self._versions, self._batch))
+        created = self._transact(lambda c: create_due_runs(c, self._batch))
         started = self._transact(lambda c: start_runs(c, self._batch))
         decided = self._guard.transact(self._transact, lambda c, each: decide(c, self._versions, self._batch, each))
         queued = self._transact(lambda c: queue_ready(c, self._lease.process_id, self._batch, self._parallelism))

@@ -11,7 +11,21 @@ from turnout.tasks.python import PythonOperator
 from turnout.tasks.references import XComArg
 from turnout.tasks.signals import TaskFailed, TaskSkipped, TaskTimeout
 from turnout.tasks.task_decorator import setup, task, teardown
-from turnout.tasks.timetables import CronDataIntervalTimetable, DeltaDataIntervalTimetable, Timetable
+from turnout.tasks.timetables import (
+    ContinuousTimetable,
+    CronDataIntervalTimetable,
+    CronTriggerTimetable,
+    DagRunInfo,
+    DataInterval,
+    DeltaDataIntervalTimetable,
+    DeltaTriggerTimetable,
+    EventsTimetable,
+    MultipleCronTriggerTimetable,
+    NullTimetable,
+    OnceTimetable,
+    TimeRestriction,
+    Timetable,
+)
 from turnout.tasks.trigger_rule import TriggerRule
 
 __all__ = [
@@ -19,13 +33,23 @@ __all__ = [
     "BaseOperator",
     "BashOperator",
     "Context",
+    "ContinuousTimetable",
     "CronDataIntervalTimetable",
+    "CronTriggerTimetable",
+    "DagRunInfo",
+    "DataInterval",
     "DeltaDataIntervalTimetable",
+    "DeltaTriggerTimetable",
     "EmptyOperator",
+    "EventsTimetable",
+    "MultipleCronTriggerTimetable",
+    "NullTimetable",
+    "OnceTimetable",
     "PythonOperator",
     "TaskFailed",
     "TaskSkipped",
     "TaskTimeout",
+    "TimeRestriction",
     "Timetable",
     "TriggerRule",
     "XComArg",

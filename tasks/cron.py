@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from turnout.tasks.errors import DagError
-from turnout.tasks.zones import zone_of
+from turnout.tasks.values import check_type
+from turnout.tasks.zones import zone_name, zone_of
 
 if TYPE_CHECKING:
     from croniter import croniter
@@ -37,10 +38,11 @@ _FIELDS = (5, 6)
 class CronClock:
     """The moments at which a cron expression fires in a time zone; all in UTC."""
 
-    def __init__(self, expression: str, timezone: str) -> None:
+    def __init__(self, expression: str, timezone: str | tzinfo) -> None:
+        check_type(expression, str, "The cron expression")
         self.expression = PRESETS.get(expression.strip().lower(), " ".join(expression.split()))
-        self.timezone = timezone
-        self._zone: tzinfo = zone_of(timezone)
+        self.timezone = timezone if isinstance(timezone, str) else zone_name(timezone)
+        self._zone: tzinfo = zone_of(self.timezone)
         self._wall_clock = _parse(self.expression)
         self._keeps_rhythm = _keeps_rhythm(self.expression, self._wall_clock)
 

@@ -11,8 +11,9 @@ from turnout.tasks.errors import DagError
 from turnout.tasks.graph import topological_order
 from turnout.tasks.ids import check_key
 from turnout.tasks.params import check_params
-from turnout.tasks.schedule import Schedule, as_timetable
+from turnout.tasks.schedule import CatchUp, Schedule, as_catchup, as_timetable, can_begin_anywhere
 from turnout.tasks.setups import check_setups
+from turnout.tasks.timetables import BuiltInTimetable
 from turnout.tasks.trigger_rule import TriggerRule
 from turnout.tasks.values import as_duration, check_count, check_type, refuse_unknown
 
@@ -31,7 +32,8 @@ class DagArgs(TypedDict, total=False):
     schedule: Schedule
     start_date: datetime | None
     end_date: datetime | None
-    catchup: bool
+    catchup: bool | str
+    jitter: timedelta | None
     default_args: Mapping[str, Any] | None
     params: Mapping[str, Any] | None
     tags: Collection[str] | None
@@ -58,7 +60,10 @@ class DAG:
         schedule: when it runs: a cron expression, a preset such as `@daily`, a `timedelta`, a timetable, or None.
         start_date: no data interval starts earlier; its time zone is that of the schedule (UTC if it has none).
         end_date: no data interval starts later.
-        catchup: whether the intervals between the start date and now get runs; otherwise only the latest does.
+        catchup: what becomes of runs that were missed, the first since the start date: `none` of them is run, the
+            `latest` (False), `all` (True), or one run for all their data intervals together (`coalesce`).
+        jitter: up to how much later its scheduled runs start; by how much is fixed for each DAG, so that the many that
+            are due at midnight do not start at once.
         default_args: arguments that every task takes unless it has its own.
         params: values for templates and tasks, which a run may override by its conf.
         tags: words to find it by.
@@ -82,7 +87,8 @@ class DAG:
         schedule: Schedule = None,
         start_date: datetime | None = None,
         end_date: datetime | None = None,
-        catchup: bool = False,
+        catchup: bool | str = False,
+        jitter: timedelta | None = None,
         default_args: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         tags: Collection[str] | None = None,
@@ -109,11 +115,12 @@ class DAG:
             given_start = start_date or self.default_args.get("start_date")
             self.start_date, self.end_date = check_dates(given_start, end_date or self.default_args.get("end_date"))
             self.timetable = as_timetable(schedule, None if given_start is None else given_start.tzinfo)
-            self.catchup = check_type(catchup, bool, "catchup")
-            self._check_catchup()
+            self.catchup = as_catchup(catchup, self.timetable)
+            self.jitter = None if jitter is None else as_duration(jitter, "jitter")
             self.params = check_params(params)
             self.tags = _check_tags(tags)
             self.max_active_runs = check_count(max_active_runs, "max_active_runs", 1)
+            self._check_schedule()
             self.max_active_tasks = check_count(max_active_tasks, "max_active_tasks", 1)
             self.max_consecutive_failed_dag_runs = check_count(
                 max_consecutive_failed_dag_runs, "max_consecutive_failed_dag_runs", 0
@@ -230,9 +237,19 @@ class DAG:
                     "'all_success' or a teardown, or remove fail_fast."
                 )
 
-    def _check_catchup(self) -> None:
-        if self.catchup and self.start_date is None and self.timetable.to_json()["type"] != "none":
-            raise DagError("catchup=True needs a start_date: there is no telling where to begin.")
+    def _check_schedule(self) -> None:
+        """Refuse what does not go with the timetable."""
+        wants_all = self.catchup in (CatchUp.ALL, CatchUp.COALESCE)
+        if wants_all and self.start_date is None and can_begin_anywhere(self.timetable):
+            given = True if self.catchup is CatchUp.ALL else str(self.catchup)
+            raise DagError(f"catchup={given!r} needs a start_date: there is no telling where to begin.")
+        if isinstance(self.timetable, BuiltInTimetable) and self.timetable.follows_runs:
+            if self.max_active_runs != 1:
+                raise DagError(
+                    "schedule='@continuous' needs max_active_runs=1: each run begins where another has ended."
+                )
+            if self.jitter:
+                raise DagError("schedule='@continuous' has no use for jitter: its runs follow one another at once.")
 
     def __repr__(self) -> str:
         return f"<DAG {self.dag_id}>"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from turnout.tasks.declaring import MODULE_PREFIX
 from turnout.tasks.references import DagParam, XComArg
 from turnout.tasks.setups import tasks_behind_setups
+from turnout.tasks.timetables import timetable_to_json
 from turnout.tasks.weights import effective_weights
 
 if TYPE_CHECKING:
@@ -43,10 +44,11 @@ def serialize(dag: "DAG") -> dict[str, Any]:
         "description": as_json(dag.description),
         "doc_md": as_json(dag.doc_md),
         "owner": as_json(dag.owner),
-        "schedule": dag.timetable.to_json(),
+        "schedule": timetable_to_json(dag.timetable),
         "start_date": None if dag.start_date is None else dag.start_date.isoformat(),
         "end_date": None if dag.end_date is None else dag.end_date.isoformat(),
-        "catchup": dag.catchup,
+        "catchup": str(dag.catchup),
+        "jitter_s": None if dag.jitter is None else dag.jitter.total_seconds(),
         "tags": as_json(dag.tags),
         "params": as_json(dag.params),
         "max_active_runs": dag.max_active_runs,

@@ -78,20 +78,18 @@ def try_dag(dag: "DAG", logical_date: datetime | None, conf: Mapping[str, Any] |
 def _run_facts(dag: "DAG", logical_date: datetime | None, conf: Mapping[str, Any] | None) -> dict[str, Any]:
     if logical_date is None:
         interval = dag.timetable.manual_interval(datetime.now(UTC).replace(microsecond=0))
-        date, end = interval.start, interval.end
+        date = interval.start
     else:
         date = as_utc(logical_date)
-        planned = dag.timetable.next_run(None, date, None, catchup=True, now=date)
-        aligned = planned is not None and planned.logical_date == date
-        end = planned.data_interval.end if planned is not None and aligned else date
+        interval = dag.timetable.interval_of(date)
     return {
         "dag_id": dag.dag_id,
         "run_id": f"manual__{date.isoformat()}",
         "run_type": "manual",
         "logical_date": date,
-        "data_interval_start": date,
-        "data_interval_end": end,
-        "run_after": end,
+        "data_interval_start": interval.start,
+        "data_interval_end": interval.end,
+        "run_after": interval.end,
         "conf": dict(conf or {}),
     }
 

@@ -104,7 +104,7 @@ class Control:
 
     def create(self) -> int:
         """Step 1."""
-        return self.do(lambda c: create_due_runs(c, self.versions, BATCH))
+        return self.do(lambda c: create_due_runs(c, BATCH))
 
     def start(self, limit: int = BATCH) -> int:
         """Step 2."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -10,7 +10,9 @@ from sqlalchemy import Connection, text
 
 from turnout.metadata.listings.dags import DAG_COLUMNS, DagRow, require_dag, shown
 from turnout.metadata.listings.versions import DagVersionRow
+from turnout.metadata.planning import jitter_shift
 from turnout.metadata.versions import Content
+from turnout.tasks.schedule import CatchUp
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,10 @@ class DagDetails(DagRow):
 
     start_date: datetime | None
     end_date: datetime | None
-    catchup: bool
+    catchup: bool  # whether any run but the latest is made up for when it was missed
+    catchup_policy: str
+    jitter: float | None  # seconds
+    jitter_shift: float  # seconds by which its scheduled runs start later
     params: dict[str, Any]
     doc_md: str | None
     owners: list[str]
@@ -69,7 +74,10 @@ def show_dag(connection: Connection, dag_id: str) -> DagDetails:
         **shown(row),
         start_date=moment(content["start_date"]),
         end_date=moment(content["end_date"]),
-        catchup=content["catchup"],
+        catchup=content["catchup"] in (CatchUp.ALL, CatchUp.COALESCE),
+        catchup_policy=content["catchup"],
+        jitter=content["jitter_s"],
+        jitter_shift=jitter_shift(dag_id, timedelta(seconds=content["jitter_s"] or 0)).total_seconds(),
         params=content["params"],
         doc_md=content["doc_md"],
         owners=sorted({task["owner"] for task in content["tasks"].values() if task["owner"]}),

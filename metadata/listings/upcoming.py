@@ -1,14 +1,33 @@
-"""The runs that a DAG's timetable will create."""
+"""The runs that a DAG's timetable will create, as the schedulers see them: nothing is planned a second time here."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from itertools import islice, takewhile
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
-from turnout.metadata.listings.dag_details import moment
 from turnout.metadata.listings.dags import require_dag
-from turnout.tasks.timetables import DataInterval, PlannedRun, timetable_from_json
+from turnout.metadata.listings.page import Page, first
+from turnout.metadata.planning import Timing, upcoming_runs
+from turnout.metadata.runs import OPEN_RUNS
+from turnout.metadata.timings import read_timings
+from turnout.tasks.timetables import DagRunInfo
+
+
+class Creation(StrEnum):
+    """When a run is created, once its DAG is unpaused.
+
+    Attributes:
+        AT_ONCE: by the next pass of a scheduler.
+        WHEN_ROOM: it is due, and waits until earlier runs have ended (`max_active_runs`).
+        WHEN_DUE: when its time has come.
+    """
+
+    AT_ONCE = "at_once"
+    WHEN_ROOM = "when_room"
+    WHEN_DUE = "when_due"
 
 
 @dataclass(frozen=True)
@@ -20,20 +39,10 @@ class UpcomingRun:
     data_interval_start: datetime
     data_interval_end: datetime
     run_after: datetime
+    creation: Creation
 
 
-_TIMING = text("""
-    SELECT v.content -> 'schedule' AS schedule, v.content ->> 'start_date' AS start_date,
-           v.content ->> 'end_date' AS end_date, CAST(v.content ->> 'catchup' AS boolean) AS catchup,
-           l.last_start, l.last_end, now() AS now
-    FROM dag d JOIN dag_version v ON v.id = d.current_version_id
-    LEFT JOIN LATERAL (
-        SELECT r.data_interval_start AS last_start, r.data_interval_end AS last_end FROM dag_run r
-        WHERE r.dag_id = d.dag_id AND r.run_type = 'scheduled' AND r.logical_date IS NOT NULL
-        ORDER BY r.logical_date DESC LIMIT 1
-    ) l ON true
-    WHERE d.dag_id = :dag_id
-""")
+_STATE = text(f"SELECT d.is_paused, d.max_active_runs - {OPEN_RUNS} AS room FROM dag d WHERE d.dag_id = :dag_id")  # noqa: S608
 
 
 def list_upcoming(connection: Connection, dag_id: str, count: int) -> list[UpcomingRun]:
@@ -42,23 +51,31 @@ def list_upcoming(connection: Connection, dag_id: str, count: int) -> list[Upcom
     Raises:
         NotFoundError: there is no such DAG.
     """
+    return list(islice(_upcoming(connection, dag_id), count))
+
+
+def preview_unpausing(connection: Connection, dag_id: str, limit: int) -> Page[UpcomingRun]:
+    """List the runs that unpausing a DAG would create: all that are due, whether at once or when there is room.
+
+    Raises:
+        NotFoundError: there is no such DAG.
+    """
+    due = takewhile(lambda run: run.creation is not Creation.WHEN_DUE, _upcoming(connection, dag_id))
+    return first(islice(due, limit + 1), limit)
+
+
+def _upcoming(connection: Connection, dag_id: str) -> Iterator[UpcomingRun]:
     require_dag(connection, dag_id)
-    planned = _plan(connection.execute(_TIMING, {"dag_id": dag_id}).one(), count)
-    return [
-        UpcomingRun(dag_id, run.logical_date, run.data_interval.start, run.data_interval.end, run.run_after)
-        for run in planned
-    ]
+    state = connection.execute(_STATE, {"dag_id": dag_id}).one()
+    [(timing, now)] = read_timings(connection, [dag_id])
+    if state.is_paused:  # its timetable would begin with its being unpaused
+        timing = replace(timing, since=now)
+    runs = islice(upcoming_runs(timing, now), 1 if timing.timetable.follows_runs else None)
+    return _shown(timing, runs, state.room, now)
 
 
-def _plan(timing: Row[Any], count: int) -> list[PlannedRun]:
-    timetable = timetable_from_json(timing.schedule)
-    start, end = moment(timing.start_date), moment(timing.end_date)
-    last = DataInterval(timing.last_start, timing.last_end) if timing.last_start else None
-    planned: list[PlannedRun] = []
-    while len(planned) < count:
-        run = timetable.next_run(last, start, end, timing.catchup, timing.now)
-        if run is None:
-            break
-        planned.append(run)
-        last = run.data_interval
-    return planned
+def _shown(timing: Timing, runs: Iterable[DagRunInfo], room: int, now: datetime) -> Iterator[UpcomingRun]:
+    for number, run in enumerate(runs):
+        due = Creation.AT_ONCE if number < room else Creation.WHEN_ROOM
+        creation = due if run.run_after <= now else Creation.WHEN_DUE
+        yield UpcomingRun(timing.dag_id, run.logical_date, *run.data_interval, run.run_after, creation)

@@ -7,9 +7,9 @@ from pathlib import Path
 from turnout.metadata import dags, runs
 from turnout.metadata.dags import DeclaredDag, ImportProblem, KnownDag
 from turnout.metadata.engine import Connection
+from turnout.metadata.planning import timing_of
 from turnout.metadata.texts import storable
 from turnout.metadata.wakeups import notify_schedulers
-from turnout.scheduler.planning import next_run_row, plan_next, timing_of
 from turnout.scheduler.processor.folder import stamp_of
 from turnout.scheduler.processor.parsed import Parse
 
@@ -76,7 +76,9 @@ class FileStore:
         changed = [dag for dag in ours if not _is_same(known.get(dag.dag_id), dag, file)]
         for dag in changed:
             dags.save_dag(connection, file, dag, paused_at_creation=self._paused_at_creation)
-        self._plan(connection, changed, known)
+        begun = [dag.dag_id for dag in changed if not _goes_on(known.get(dag.dag_id), dag)]
+        dags.begin_timetables(connection, begun)
+        runs.plan_next(connection, begun)
         dags.note_parsed(connection, {dag.dag_id for dag in ours})
         retired = dags.retire_undeclared(connection, file, by_id.keys())
         problem = _clash_problem(file, clashes)
@@ -88,17 +90,6 @@ class FileStore:
             notify_schedulers(connection)
         return StoredFile(tuple(dag.dag_id for dag in changed), tuple(retired), problem)
 
-    def _plan(self, connection: Connection, changed: Iterable[DeclaredDag], known: dict[str, KnownDag]) -> None:
-        """Plan the next run where the timing changed; a DAG that comes back may have missed runs it does not want."""
-        now = dags.current_time(connection)
-        upcoming = []
-        for dag in changed:
-            before = known.get(dag.dag_id)
-            if before is None or not before.is_active or before.timing != timing_of(dag.content):
-                last_interval = before.last_interval if before else None
-                upcoming.append(next_run_row(dag.dag_id, plan_next(dag.content, last_interval, now)))
-        runs.set_next_runs(connection, upcoming)
-
 
 def _is_owned(known: KnownDag, file: str) -> bool:
     return known.is_active and known.file_path != file
@@ -106,6 +97,11 @@ def _is_owned(known: KnownDag, file: str) -> bool:
 
 def _is_same(known: KnownDag | None, dag: DeclaredDag, file: str) -> bool:
     return known is not None and known.is_active and known.file_path == file and known.content_hash == dag.content_hash
+
+
+def _goes_on(known: KnownDag | None, dag: DeclaredDag) -> bool:
+    """Tell whether a DAG's timetable is what it was; that of a DAG that comes back begins anew."""
+    return known is not None and known.is_active and known.timing == timing_of(dag.content)
 
 
 def _clash_problem(file: str, clashes: dict[str, str]) -> ImportProblem | None:

@@ -116,6 +116,8 @@ def upgrade() -> None:
         sa.Column("tags", sa.ARRAY(sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("parsed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("scheduled_since", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("backfill_turn", sa.REAL(), server_default=sa.text("0"), nullable=False),
         sa.Column("next_logical_date", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_interval_start", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_interval_end", sa.DateTime(timezone=True), nullable=True),
@@ -125,6 +127,15 @@ def upgrade() -> None:
     )
     op.create_index(
         "ix_dag_due", "dag", ["next_run_after"], unique=False, postgresql_where=sa.text("is_active AND NOT is_paused")
+    )
+    op.create_table(
+        "planned_run",
+        sa.Column("dag_id", sa.Text(), nullable=False),
+        sa.Column("interval_start", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("interval_end", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("run_after", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["dag_id"], ["dag.dag_id"], name="fk_planned_run_dag_id", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("dag_id", "interval_start", name="pk_planned_run"),
     )
     op.create_table(
         "backfill",
@@ -174,6 +185,27 @@ def upgrade() -> None:
         ["dag_id", "state", "run_after"],
         unique=False,
         postgresql_where=sa.text("state IN ('queued', 'running')"),
+    )
+    op.create_index(
+        "ix_dag_run_queued",
+        "dag_run",
+        ["dag_id", sa.literal_column("priority DESC"), "run_after", "id"],
+        unique=False,
+        postgresql_where=sa.text("state = 'queued' AND run_type <> 'backfill'"),
+    )
+    op.create_index(
+        "ix_dag_run_queued_backfill",
+        "dag_run",
+        ["dag_id", sa.literal_column("priority DESC"), "run_after", "id"],
+        unique=False,
+        postgresql_where=sa.text("state = 'queued' AND run_type = 'backfill'"),
+    )
+    op.create_index(
+        "ix_dag_run_scheduled",
+        "dag_run",
+        ["dag_id", "logical_date"],
+        unique=False,
+        postgresql_where=sa.text("run_type = 'scheduled'"),
     )
     op.create_index(
         "ix_dag_run_timeout",

@@ -107,6 +107,33 @@ def test_the_next_runs_follow_the_timetable(turnout: Turnout) -> None:
 
 
 @pytest.mark.usefixtures("orders")
+def test_the_next_runs_say_which_of_them_are_created_at_once(turnout: Turnout) -> None:
+    runs = turnout("dags", "next-runs", "orders_daily", "-n", "17", "-o", "json").json
+    assert [run["creation"] for run in runs] == ["at_once"] * 16 + ["when_room"]
+
+
+@pytest.mark.usefixtures("orders")
+def test_a_dry_run_of_unpausing_lists_what_would_be_created_and_changes_nothing(
+    turnout: Turnout, engine: Engine
+) -> None:
+    turnout("dags", "pause", "orders_daily")
+    ran = turnout("dags", "unpause", "orders_daily", "--dry-run", "--limit", "2", "-o", "json")
+    assert [run["logical_date"] for run in ran.json] == ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"]
+    assert ran.err == "Only the first 2 are shown: ask for more with --limit.\n"
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT is_paused FROM dag WHERE dag_id = 'orders_daily'").scalar_one()
+    ran = turnout("dags", "unpause", "by_hand", "--dry-run")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == "No run of DAG by_hand is due: nothing would be created.\n"
+
+
+@pytest.mark.usefixtures("orders")
+def test_the_policy_for_missed_runs_and_the_jitter_are_shown(turnout: Turnout) -> None:
+    shown = turnout("dags", "show", "orders_daily", "-o", "json").json
+    assert (shown["catchup_policy"], shown["jitter"], shown["jitter_shift"]) == ("all", None, 0.0)
+
+
+@pytest.mark.usefixtures("orders")
 def test_the_next_runs_begin_after_the_last_scheduled_one(turnout: Turnout, engine: Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql(

@@ -9,12 +9,14 @@ from sqlalchemy import Connection, Engine, text
 from turnout.metadata import dags
 from turnout.metadata.dags import DeclaredDag, ImportProblem
 from turnout.metadata.engine import transact
+from turnout.metadata.planning import timing_of
 
 CONTENT: dict[str, Any] = {
     "schedule": {"type": "none"},
     "start_date": "2013-01-01T00:00:00+00:00",
     "end_date": None,
-    "catchup": True,
+    "catchup": "all",
+    "jitter_s": None,
     "max_active_runs": 16,
     "max_active_tasks": 16,
     "tags": [],
@@ -43,8 +45,7 @@ def test_a_dag_is_known_with_what_its_next_run_depends_on(engine: Engine) -> Non
         (known,) = dags.lock_known(connection, ["a", "b"]).values()
 
     assert (known.dag_id, known.file_path, known.is_active, known.content_hash) == ("a", "a.py", True, "h1")
-    assert known.timing == {key: CONTENT[key] for key in ("schedule", "start_date", "end_date", "catchup")}
-    assert known.last_interval is None
+    assert known.timing == timing_of(CONTENT)
 
 
 def test_versions_count_up_by_dag_and_the_same_content_stays_one(engine: Engine) -> None:

@@ -25,7 +25,6 @@ from turnout.metadata.processes import Registration
 from turnout.metadata.queueing import Excluded, LockedPool
 from turnout.metadata.runs import NewRun, NextRun
 from turnout.metadata.states import Cause, Outcome, RunState, TaskState
-from turnout.metadata.versions import VersionCache
 from turnout.tasks.serialization import content_hash, serialize
 
 FINISHED_RUNS, TASKS = 5000, 10
@@ -227,7 +226,7 @@ def give_back_unpublished(connection: Connection, _: Big) -> None:
 
 def create(connection: Connection, _: Big) -> None:
     prepare(connection, "UPDATE dag SET next_run_after = now()")
-    runs.lock_due_dags(connection, VersionCache(), 500)
+    runs.lock_due_dags(connection, 500)
     runs.create_runs(connection, new_runs())
     runs.set_next_runs(connection, [NextRun(f"d{n}", NOW, NOW, NOW, NOW) for n in range(10)])
 

@@ -10,7 +10,6 @@ from sqlalchemy import Engine, text
 
 from tests.control import BATCH, Control, graph
 from turnout.metadata.engine import transact
-from turnout.metadata.versions import VersionCache
 from turnout.scheduler.create_runs import create_due_runs
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
@@ -128,11 +127,11 @@ def test_two_schedulers_at_the_same_time_create_each_run_once(control: Control, 
         schedule(control, f"dag{turn}_{number}", max_active_runs=3)
     together = Barrier(2)
 
-    def create(versions: VersionCache) -> int:
+    def create(_: int) -> int:
         together.wait(10)
-        return sum(transact(engine, lambda c: create_due_runs(c, versions, BATCH)) for _ in range(3))
+        return sum(transact(engine, lambda c: create_due_runs(c, BATCH)) for _ in range(3))
 
     with ThreadPoolExecutor(2) as threads:
-        created = list(threads.map(create, [VersionCache(), VersionCache()]))
+        created = list(threads.map(create, range(2)))
     assert sum(created) == 12
     assert set(control.sql("SELECT count(*) FROM dag_run GROUP BY dag_id")) == {3}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from turnout.tasks.cron import CronClock
 from turnout.tasks.errors import DagError
+from turnout.tasks.timetables import CronDataIntervalTimetable, CronTriggerTimetable
 
 BERLIN = "Europe/Berlin"
 ZONES = [
@@ -15,6 +16,9 @@ ZONES = [
     "Australia/Lord_Howe",
     "America/Sao_Paulo",
     "Pacific/Apia",
+    "America/Havana",
+    "Asia/Beirut",
+    "America/Santiago",
     "Africa/Casablanca",
     "UTC",
 ]
@@ -66,6 +70,84 @@ def test_every_night_has_the_runs_that_people_expect(
     expression: str, zone: str, start: str, expected: list[str]
 ) -> None:
     assert fires(expression, zone, start, len(expected)) == expected
+
+
+#: Nights on which the wall clock of a zone changes, and what a cron expression means there. They are counted out by
+#: hand from the tz database: (zone, expression, start, the runs by the wall clock).
+NIGHTS = [
+    # Clocks that change at midnight. Forward, 00:00 becomes 01:00: there is no midnight, and the daily run is at 01:00.
+    ("America/Havana", "0 0 * * *", "2024-03-09T12:00Z", ["10 01:00-0400", "11 00:00-0400"]),
+    ("America/Havana", "30 0 * * *", "2024-03-09T12:00Z", ["10 01:30-0400", "11 00:30-0400"]),
+    ("Asia/Beirut", "0 0 * * *", "2024-03-30T12:00Z", ["31 01:00+0300", "01 00:00+0300"]),
+    ("Africa/Cairo", "0 0 * * *", "2024-04-25T12:00Z", ["26 01:00+0300", "27 00:00+0300"]),
+    ("America/Santiago", "0 0 * * *", "2024-09-07T12:00Z", ["08 01:00-0300", "09 00:00-0300"]),
+    ("America/Asuncion", "15 0 * * *", "2024-10-05T12:00Z", ["06 01:15-0300", "07 00:15-0300"]),
+    # Back in Havana, 01:00 becomes 00:00: midnight comes twice, the run once, at the first.
+    ("America/Havana", "0 0 * * *", "2024-11-02T12:00Z", ["03 00:00-0400", "04 00:00-0500"]),
+    ("America/Havana", "30 0 * * *", "2024-11-02T12:00Z", ["03 00:30-0400", "04 00:30-0500"]),
+    # Back elsewhere, 24:00 becomes 23:00 of the same day: that hour comes twice, midnight once, an hour later.
+    ("Asia/Beirut", "0 0 * * *", "2024-10-26T12:00Z", ["27 00:00+0200", "28 00:00+0200"]),
+    ("Asia/Beirut", "30 23 * * *", "2024-10-26T12:00Z", ["26 23:30+0300", "27 23:30+0200"]),
+    ("Africa/Cairo", "30 23 * * *", "2024-10-31T12:00Z", ["31 23:30+0300", "01 23:30+0200"]),
+    ("Africa/Cairo", "0 0 1 * *", "2024-10-31T12:00Z", ["01 00:00+0200", "01 00:00+0200"]),
+    ("America/Santiago", "0 0 * * *", "2024-04-06T12:00Z", ["07 00:00-0400", "08 00:00-0400"]),
+    ("America/Santiago", "0 23 * * *", "2024-04-06T12:00Z", ["06 23:00-0300", "07 23:00-0400"]),
+    ("America/Asuncion", "59 23 * * *", "2024-03-23T12:00Z", ["23 23:59-0300", "24 23:59-0400"]),
+    # Jobs by interval keep their rhythm over those midnights.
+    ("America/Havana", "0 * * * *", "2024-03-10T03:30Z", ["09 23:00-0500", "10 01:00-0400", "10 02:00-0400"]),
+    ("America/Havana", "*/30 * * * *", "2024-11-03T04:15Z", ["03 00:30-0400", "03 00:00-0500", "03 00:30-0500"]),
+    ("Asia/Beirut", "0 * * * *", "2024-10-26T19:30Z", ["26 23:00+0300", "26 23:00+0200", "27 00:00+0200"]),
+    ("America/Santiago", "0 * * * *", "2024-04-07T01:30Z", ["06 23:00-0300", "06 23:00-0400", "07 00:00-0400"]),
+    ("America/Santiago", "0 */2 * * *", "2024-09-08T01:30Z", ["07 22:00-0400", "08 02:00-0300", "08 04:00-0300"]),
+    # A change by half an hour: forward 02:00 becomes 02:30, back 02:00 becomes 01:30.
+    ("Australia/Lord_Howe", "15 2 * * *", "2024-10-05T06:00Z", ["06 02:45+1100", "07 02:15+1100"]),
+    ("Australia/Lord_Howe", "30 2 * * *", "2024-10-05T06:00Z", ["06 02:30+1100", "07 02:30+1100"]),
+    ("Australia/Lord_Howe", "45 1 * * *", "2024-04-06T06:00Z", ["07 01:45+1100", "08 01:45+1030"]),
+    ("Australia/Lord_Howe", "0 2 * * *", "2024-04-06T06:00Z", ["07 02:00+1030", "08 02:00+1030"]),
+    (
+        "Australia/Lord_Howe",
+        "*/15 * * * *",
+        "2024-04-06T14:20Z",
+        ["07 01:30+1100", "07 01:45+1100", "07 01:30+1030", "07 01:45+1030", "07 02:00+1030"],
+    ),
+    ("Australia/Lord_Howe", "0 * * * *", "2024-10-05T14:00Z", ["06 01:00+1030", "06 03:00+1100", "06 04:00+1100"]),
+    # The southern half: forward in spring, which is October there, and back in April.
+    ("Australia/Sydney", "30 2 * * *", "2024-10-05T12:00Z", ["06 03:30+1100", "07 02:30+1100"]),
+    ("Australia/Sydney", "30 2 * * *", "2024-04-06T12:00Z", ["07 02:30+1100", "08 02:30+1000"]),
+    ("Australia/Sydney", "0 * * * *", "2024-04-06T14:30Z", ["07 02:00+1100", "07 02:00+1000", "07 03:00+1000"]),
+    ("Pacific/Auckland", "30 2 * * *", "2024-09-28T12:00Z", ["29 03:30+1300", "30 02:30+1300"]),
+    ("Pacific/Auckland", "30 2 * * *", "2024-04-06T12:00Z", ["07 02:30+1300", "08 02:30+1200"]),
+    # A zone off the hour, and one that changes for Ramadan.
+    ("America/St_Johns", "30 1 * * *", "2024-11-02T12:00Z", ["03 01:30-0230", "04 01:30-0330"]),
+    ("America/St_Johns", "30 2 * * *", "2024-03-09T12:00Z", ["10 03:30-0230", "11 02:30-0230"]),
+    ("Africa/Casablanca", "30 2 * * *", "2024-03-09T12:00Z", ["10 02:30+0100", "11 02:30+0000"]),
+    ("Africa/Casablanca", "30 2 * * *", "2024-04-13T12:00Z", ["14 03:30+0100", "15 02:30+0100"]),
+]
+
+
+@pytest.mark.parametrize(("zone", "expression", "start", "expected"), NIGHTS)
+def test_the_nights_of_the_change_all_over_the_world(
+    zone: str, expression: str, start: str, expected: list[str]
+) -> None:
+    assert fires(expression, zone, start, len(expected)) == expected
+
+
+@pytest.mark.parametrize(("zone", "expression", "start", "expected"), NIGHTS)
+def test_data_intervals_and_moments_follow_the_same_nights(
+    zone: str, expression: str, start: str, expected: list[str]
+) -> None:
+    begin = CronClock(expression, zone).first_after(datetime.fromisoformat(start).astimezone(UTC))
+    intervals, moments, last, moment = [], [], None, None
+    for _ in expected:
+        run = CronDataIntervalTimetable(expression, zone).next_run(last, begin, begin)
+        at = CronTriggerTimetable(expression, zone).next_run(moment, begin, begin)
+        assert run is not None
+        assert at is not None
+        last, moment = run.data_interval, at.data_interval
+        intervals.append(last.start.astimezone(ZoneInfo(zone)).strftime("%d %H:%M%z"))
+        moments.append(moment.start.astimezone(ZoneInfo(zone)).strftime("%d %H:%M%z"))
+        assert last.end == CronClock(expression, zone).first_after(last.start)
+    assert intervals == moments == expected
 
 
 @given(

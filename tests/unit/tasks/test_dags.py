@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from turnout.tasks import DAG, CronDataIntervalTimetable, EmptyOperator, Timetable, dag, task
+from turnout.tasks import DAG, CronDataIntervalTimetable, EmptyOperator, EventsTimetable, Timetable, dag, task
 from turnout.tasks.errors import DagError
 from turnout.tasks.timetables import NullTimetable
 
@@ -13,7 +13,7 @@ START = datetime(2013, 1, 1, tzinfo=UTC)
 
 def test_a_dag_has_the_defaults_of_airflow() -> None:
     plain = DAG("plain")
-    assert (plain.catchup, plain.max_active_runs, plain.tags) == (False, 16, [])
+    assert (plain.catchup, plain.max_active_runs, plain.tags) == ("latest", 16, [])
     assert plain.timetable == NullTimetable()
     assert plain.is_paused_upon_creation is None
 
@@ -56,7 +56,15 @@ def test_fixed_offsets_are_zones_too() -> None:
         ({"start_date": datetime(2013, 1, 1, 0, 0, 0, 7, tzinfo=UTC)}, "looks like datetime.now\\(\\)"),
         ({"start_date": START, "end_date": START - timedelta(1)}, "end_date 2012-12-31 00:00 is before start_date"),
         ({"schedule": "@daily", "catchup": True}, "catchup=True needs a start_date"),
-        ({"catchup": "yes"}, "catchup must be True or False, not 'yes'"),
+        ({"schedule": "@daily", "catchup": "coalesce"}, "catchup='coalesce' needs a start_date"),
+        ({"catchup": "yes"}, "catchup 'yes' does not exist: use 'none' or 'latest' or 'all' or 'coalesce'"),
+        ({"jitter": -timedelta(1)}, "jitter must not be negative"),
+        ({"schedule": "@continuous", "max_active_runs": 2}, "'@continuous' needs max_active_runs=1"),
+        ({"schedule": "@continuous"}, "'@continuous' needs max_active_runs=1"),
+        (
+            {"schedule": "@continuous", "max_active_runs": 1, "jitter": timedelta(1)},
+            "'@continuous' has no use for jitter",
+        ),
         ({"tags": "sales"}, "tags must be a list of texts"),
         ({"tags": ["x" * 101]}, "must have 1 to 100 characters"),
         ({"params": ["n"]}, "params must be a dict"),
@@ -87,6 +95,31 @@ def test_a_timetable_of_the_authors_own_is_refused_because_no_scheduler_could_lo
         DAG("moon", schedule=Lunar())
     given: Timetable = CronDataIntervalTimetable("@daily", "Asia/Tokyo")
     assert DAG("tokyo", schedule=given).timetable == given
+
+
+@pytest.mark.parametrize(
+    ("schedule", "given", "policy"),
+    [
+        ("@daily", True, "all"),
+        ("@daily", False, "latest"),
+        ("@daily", "none", "none"),
+        ("@daily", "coalesce", "coalesce"),
+        (EventsTimetable([START]), False, "none"),
+        (EventsTimetable([START]), "latest", "latest"),
+    ],
+)
+def test_true_and_false_are_policies_for_missed_runs_as_in_airflow(schedule: Any, given: Any, policy: str) -> None:
+    assert DAG("sales", schedule=schedule, start_date=START, catchup=given).catchup == policy
+
+
+@pytest.mark.parametrize("schedule", [None, "@once", "@continuous", EventsTimetable([START])])
+def test_what_begins_by_itself_needs_no_start_date_to_catch_up(schedule: Any) -> None:
+    assert DAG("sales", schedule=schedule, catchup=True, max_active_runs=1).start_date is None
+
+
+def test_a_start_date_of_the_dag_comes_before_one_of_its_default_args() -> None:
+    later = {"start_date": START - timedelta(days=5)}
+    assert DAG("sales", start_date=START, default_args=later).start_date == START
 
 
 def test_tasks_join_the_dag_of_the_block_they_are_declared_in() -> None:
