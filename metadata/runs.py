@@ -116,7 +116,8 @@ _LOCK_DAGS_TO_START = text(f"""
 """)  # noqa: S608  only constants of this module
 
 #: Round-robin: the first free run of every DAG comes before the second of any. Runs in a statement of its own, since
-#: the count of running runs must be read after the DAG rows are locked. A run that was cleared keeps its version.
+#: the count of running runs must be read after the DAG rows are locked. A run that was cleared keeps its version; one
+#: that a person holds is left alone, since the person may wait for others that are started here.
 _START = text(f"""
     WITH ranked AS (
         SELECT q.id, q.rank FROM dag d
@@ -133,6 +134,8 @@ _START = text(f"""
         SELECT o.id, CASE WHEN EXISTS (SELECT 1 FROM task_instance t WHERE t.dag_run_id = o.id)
                           THEN o.dag_version_id ELSE d.current_version_id END AS version_id
         FROM ranked JOIN dag_run o ON o.id = ranked.id JOIN dag d ON d.dag_id = o.dag_id
+        WHERE o.state = 'queued'
+        FOR NO KEY UPDATE OF o SKIP LOCKED
     )
     UPDATE dag_run r
     SET state = 'running', started_at = now(), dag_version_id = n.version_id,

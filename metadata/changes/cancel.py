@@ -4,7 +4,7 @@ from sqlalchemy import Connection
 
 from turnout.metadata.changes.carrying_out import carry_out
 from turnout.metadata.changes.choosing import choose, chosen_states, read_graphs
-from turnout.metadata.changes.locking import LockedTask, lock_all_tasks, lock_dag, lock_runs, lock_tasks
+from turnout.metadata.changes.locking import LockedTask, lock_all_tasks, lock_runs, lock_tasks, open_dag
 from turnout.metadata.changes.plan import Changes, Plan
 from turnout.metadata.changes.recording import record
 from turnout.metadata.changes.selection import RunSelection, TaskSelection
@@ -31,7 +31,7 @@ def cancel_runs(connection: Connection, selection: RunSelection, *, actor: str, 
         ConflictError: the one run has ended already.
         RequestError: it is no selection.
     """
-    dag = lock_dag(connection, selection.dag_id)
+    dag = open_dag(connection, selection.dag_id)
     locked = lock_runs(connection, selection)
     runs = [run for run in locked if not run.is_finished]
     if selection.run_id is not None and not runs:
@@ -65,7 +65,7 @@ def cancel_tasks(connection: Connection, selection: TaskSelection, *, actor: str
     """
     if not selection.task_ids:
         raise RequestError("Name the tasks to cancel; a whole run is cancelled by `turnout runs cancel`.")
-    dag = lock_dag(connection, selection.runs.dag_id)
+    dag = open_dag(connection, selection.runs.dag_id)
     runs = lock_runs(connection, selection.runs)
     wanted = choose(read_graphs(connection, runs), selection)
     tasks = lock_tasks(connection, runs, wanted, chosen_states(selection, UNFINISHED))

@@ -6,9 +6,9 @@ from sqlalchemy import Connection, text
 
 from turnout.metadata.changes.locking import LockedTask
 from turnout.metadata.changes.plan import Plan
+from turnout.metadata.changes.waking import wake
 from turnout.metadata.states import ACTIVE, Cause, RunState, TaskState
 from turnout.metadata.tables import sql_list
-from turnout.metadata.wakeups import notify_schedulers
 
 _IS_ACTIVE = f"t.state IN ({sql_list(ACTIVE)})"
 
@@ -92,7 +92,7 @@ def carry_out(connection: Connection, plan: Plan, cause: Cause, actor: str) -> N
     _move_runs(connection, plan)
     _clear(connection, [task for task, state in plan.tasks if state == TaskState.NONE], said)
     _set(connection, [(task, state) for task, state in plan.tasks if state != TaskState.NONE], said)
-    _wake(connection, plan)
+    wake(connection, sorted({task.dag_run_id for task, _ in plan.tasks} | {run.id for run, _ in plan.runs}))
 
 
 def _move_runs(connection: Connection, plan: Plan) -> None:
@@ -130,14 +130,3 @@ def _set(connection: Connection, moves: Sequence[tuple[LockedTask, TaskState]], 
                 **said,
             },
         )
-
-
-def _wake(connection: Connection, plan: Plan) -> None:
-    """Ask for a look at the runs that go on, and wake the schedulers: what ended has made room."""
-    moved = {run.id for run, _ in plan.runs}
-    touched = {task.dag_run_id for task, _ in plan.tasks}
-    going_on = [run.id for run in plan.locked if run.id in touched - moved and run.state == RunState.RUNNING]
-    connection.execute(
-        text("INSERT INTO wakeup (dag_run_id) SELECT unnest(CAST(:runs AS bigint[]))"), {"runs": going_on}
-    )
-    notify_schedulers(connection)

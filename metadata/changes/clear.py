@@ -10,13 +10,13 @@ from turnout.metadata.changes.carrying_out import carry_out
 from turnout.metadata.changes.choosing import choose, chosen_states, read_graphs
 from turnout.metadata.changes.graph import with_setups
 from turnout.metadata.changes.locking import (
-    LockedDag,
+    FoundDag,
     LockedRun,
     LockedTask,
     WantedTask,
-    lock_dag,
     lock_runs,
     lock_tasks,
+    open_dag,
 )
 from turnout.metadata.changes.plan import Changes, Plan
 from turnout.metadata.changes.recording import record
@@ -54,7 +54,7 @@ def clear(
         ConflictError: no file declares the DAG any longer.
         RequestError: it is no selection.
     """
-    dag = lock_dag(connection, selection.runs.dag_id)
+    dag = open_dag(connection, selection.runs.dag_id)
     if not dag.is_active:
         raise ConflictError(f"DAG {dag.dag_id} is no longer declared by {dag.file_path}: nothing of it can run again.")
     new_version_id = dag.current_version_id if run_on_latest_version else None
@@ -77,7 +77,7 @@ def clear(
     return changes
 
 
-def restarts(dag: LockedDag, runs: Sequence[LockedRun]) -> list[tuple[LockedRun, RunState]]:
+def restarts(dag: FoundDag, runs: Sequence[LockedRun]) -> list[tuple[LockedRun, RunState]]:
     """Plan that those runs which are finished start again; none of a DAG that no file declares any longer does."""
     return [(run, RunState.QUEUED) for run in runs if run.is_finished and dag.is_active]
 

@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from turnout.metadata import audit
-from turnout.metadata.changes.locking import LockedRun, lock_all_runs, lock_all_tasks, lock_dag, lock_runs
+from turnout.metadata.changes.locking import LockedRun, lock_all_runs, lock_all_tasks, lock_runs, open_dag
 from turnout.metadata.changes.selection import RunSelection
+from turnout.metadata.changes.waking import wake
 from turnout.metadata.errors import ConflictError
 from turnout.metadata.states import TaskState
-from turnout.metadata.wakeups import notify_schedulers
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def delete_runs(
         ConflictError: a run has not ended, and force is not used.
         RequestError: it is no selection.
     """
-    dag = lock_dag(connection, selection.dag_id)
+    dag = open_dag(connection, selection.dag_id)
     runs = lock_runs(connection, selection)
     deleted = _plan(connection, dag.dag_id, runs, force=force)
     if runs and not dry_run:
@@ -66,7 +66,7 @@ def delete_dag(
         NotFoundError: there is no such DAG.
         ConflictError: its file still declares it, or a run has not ended and force is not used.
     """
-    dag = lock_dag(connection, dag_id)
+    dag = open_dag(connection, dag_id)
     if dag.is_active:
         raise ConflictError(f"DAG {dag_id} is still declared by {dag.file_path}: take it out of there first.")
     runs = lock_all_runs(connection, dag_id)
@@ -93,9 +93,9 @@ def _plan(connection: Connection, dag_id: str, runs: Sequence[LockedRun], *, for
 def _delete(connection: Connection, runs: Sequence[LockedRun]) -> None:
     """Delete locked runs; what belongs to them goes with them, but for wake-ups, which belong to nobody."""
     ids = [run.id for run in runs]
+    wake(connection, ids)
     connection.execute(text("DELETE FROM wakeup WHERE dag_run_id = ANY(:ids)"), {"ids": ids})
     connection.execute(text("DELETE FROM dag_run WHERE id = ANY(:ids)"), {"ids": ids})
-    notify_schedulers(connection)
 
 
 def _detail(runs: Sequence[LockedRun], deleted: Deleted) -> dict[str, Any]:

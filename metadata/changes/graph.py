@@ -18,19 +18,21 @@ def upstream_of(content: Content, tasks: Iterable[str]) -> set[str]:
 def with_setups(content: Content, tasks: Iterable[str]) -> set[str]:
     """Add the setups that some tasks need to run again, and the teardowns of these setups.
 
-    A task needs a setup upstream of it, near or far, unless every teardown of that setup comes before the task.
+    A task needs the setups that come directly before it, and those between which and their teardowns it stands.
     """
     wanted = set(tasks)
-    setups = {name for name in upstream_of(content, wanted) if _is(content, name, "is_setup")}
-    for setup in setups:
-        teardowns = {name for name in content["tasks"][setup]["downstream"] if _is(content, name, "is_teardown")}
-        if setup in tasks or not teardowns or upstream_of(content, teardowns) & set(tasks):
-            wanted |= {setup} | teardowns
-    return wanted
+    needed = {name for task in wanted for name in _setups(content, task)} | {
+        task for task in wanted if content["tasks"][task]["is_setup"]
+    }
+    teardowns = {name for setup in needed for name in content["tasks"][setup]["downstream"]}
+    return wanted | needed | {name for name in teardowns if content["tasks"][name]["is_teardown"]}
 
 
-def _is(content: Content, task: str, role: str) -> bool:
-    return bool(content["tasks"][task].get(role))
+def _setups(content: Content, task: str) -> set[str]:
+    spec = content["tasks"][task]
+    if spec["is_teardown"]:
+        return set()
+    return {*spec["setups"], *(name for name in spec["upstream"] if content["tasks"][name]["is_setup"])}
 
 
 def _reach(content: Content, tasks: Iterable[str], direction: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Locking what a person is about to change: the DAG, then runs, then task instances, each in the order of its ids."""
+"""Locking what a person is about to change: runs, then task instances, each in the order of their ids."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from turnout.metadata.states import RUN_FINISHED, RunState, TaskState
 
 
 @dataclass(frozen=True)
-class LockedDag:
-    """A DAG whose row this transaction holds, so that no run of it starts and no other person changes it."""
+class FoundDag:
+    """A DAG of which a person changes something; its row is not locked."""
 
     dag_id: str
     is_active: bool
@@ -26,7 +26,7 @@ class LockedDag:
 
 @dataclass(frozen=True)
 class LockedRun:
-    """A run whose row this transaction holds, so that nothing of it is decided."""
+    """A run whose row this transaction holds, so that it is not started, and nothing of it decided."""
 
     id: int
     run_id: str
@@ -59,9 +59,7 @@ class WantedTask:
     map_index: int | None = None  # None: all its instances
 
 
-_LOCK_DAG = text("""
-    SELECT dag_id, is_active, file_path, current_version_id FROM dag WHERE dag_id = :dag_id FOR NO KEY UPDATE
-""")
+_FIND_DAG = text("SELECT dag_id, is_active, file_path, current_version_id FROM dag WHERE dag_id = :dag_id")
 
 _COLUMNS = "r.id, r.run_id, r.state, r.dag_version_id"
 
@@ -95,18 +93,18 @@ _LOCK_ALL_TASKS = text("""
 """)
 
 
-def lock_dag(connection: Connection, dag_id: str) -> LockedDag:
-    """Lock a DAG for the changes of a person.
+def open_dag(connection: Connection, dag_id: str) -> FoundDag:
+    """Begin a person's change of something of a DAG.
 
     Raises:
         NotFoundError: there is no such DAG.
     """
     act_as_person(connection)
-    row = connection.execute(_LOCK_DAG, {"dag_id": dag_id}).one_or_none()
+    row = connection.execute(_FIND_DAG, {"dag_id": dag_id}).one_or_none()
     if row is None:
         require_dag(connection, dag_id)
-        return lock_dag(connection, dag_id)  # it came into being between the two statements
-    return LockedDag(row.dag_id, row.is_active, row.file_path, row.current_version_id)
+        return open_dag(connection, dag_id)  # it came into being between the two statements
+    return FoundDag(row.dag_id, row.is_active, row.file_path, row.current_version_id)
 
 
 def lock_runs(connection: Connection, selection: RunSelection) -> list[LockedRun]:
@@ -118,10 +116,9 @@ def lock_runs(connection: Connection, selection: RunSelection) -> list[LockedRun
     """
     selection.check()
     if selection.run_id is not None and not (selection.past or selection.future):
-        rows = connection.execute(_LOCK_RUN, {"id": find_run(connection, selection.dag_id, selection.run_id)})
-    else:
-        first, last = _range(connection, selection)
-        rows = connection.execute(_LOCK_RUNS, {"dag_id": selection.dag_id, "first": first, "last": last})
+        return [_lock_run(connection, selection.dag_id, selection.run_id)]
+    first, last = _range(connection, selection)
+    rows = connection.execute(_LOCK_RUNS, {"dag_id": selection.dag_id, "first": first, "last": last})
     return [_run(row) for row in rows]
 
 
@@ -155,6 +152,15 @@ def lock_all_tasks(connection: Connection, runs: Sequence[LockedRun], states: It
     """Lock the task instances of some runs that are in one of some states."""
     rows = connection.execute(_LOCK_ALL_TASKS, {"runs": [run.id for run in runs], "states": list(states)})
     return [_task(row) for row in rows]
+
+
+def _lock_run(connection: Connection, dag_id: str, run_id: str) -> LockedRun:
+    row = connection.execute(_LOCK_RUN, {"id": find_run(connection, dag_id, run_id)}).one_or_none()
+    if row is None:
+        return _lock_run(
+            connection, dag_id, run_id
+        )  # it was deleted while this waited for it: say that it is not there
+    return _run(row)
 
 
 def _range(connection: Connection, selection: RunSelection) -> tuple[datetime | None, datetime | None]:

@@ -14,9 +14,9 @@ from turnout.metadata.changes.locking import (
     LockedTask,
     WantedTask,
     lock_all_tasks,
-    lock_dag,
     lock_runs,
     lock_tasks,
+    open_dag,
 )
 from turnout.metadata.changes.plan import Changes, Plan
 from turnout.metadata.changes.recording import record
@@ -52,7 +52,7 @@ def mark_tasks(
         raise RequestError(f"A task instance can be marked {', '.join(MARKS)}; not {state}.")
     if not selection.task_ids:
         raise RequestError("Name the tasks to mark; a whole run is marked by `turnout runs mark`.")
-    dag = lock_dag(connection, selection.runs.dag_id)
+    dag = open_dag(connection, selection.runs.dag_id)
     runs = lock_runs(connection, selection.runs)
     graphs = read_graphs(connection, runs)
     others = frozenset(TaskState) - {state, TaskState.REMOVED}
@@ -95,7 +95,7 @@ def mark_runs(
     """
     if state not in RUN_MARKS:
         raise RequestError(f"A run can be marked {' or '.join(RUN_MARKS)}; not {state}.")
-    dag = lock_dag(connection, selection.dag_id)
+    dag = open_dag(connection, selection.dag_id)
     runs = lock_runs(connection, selection)
     if state == RunState.SUCCESS:
         others = frozenset(TaskState) - {TaskState.SUCCESS, TaskState.REMOVED}

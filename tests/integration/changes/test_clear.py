@@ -258,16 +258,27 @@ def test_a_dag_that_no_file_declares_cannot_run_again(control: Control, person: 
 def test_setups_and_their_teardowns_are_cleared_with_the_task_between_them(
     control: Control, person: Person, ran: Ran
 ) -> None:
-    control.declare(graph("d", {"up": [], "a": ["up"], "down": ["a", "up"], "later": ["down"]}))
-    control.sql("""
-        UPDATE dag_version SET content = jsonb_set(jsonb_set(content,
-            '{tasks,up,is_setup}', 'true'), '{tasks,down,is_teardown}', 'true')
-    """)
+    upstream = {"up": [], "a": ["up"], "b": ["a"], "down": ["b"], "later": ["down"]}
+    dag = graph("d", upstream)
+    dag.task_dict["down"].as_teardown(setups=dag.task_dict["up"])
+    control.declare(dag)
     control.insert_run("d")
     ran()
     assert set(changed(person.clear("a", dry=True))) == {"up", "a", "down"}
+    assert set(changed(person.clear("b", dry=True))) == {"up", "b", "down"}
+    assert set(changed(person.clear("b", "later", downstream=True, dry=True))) == {"up", "b", "down", "later"}
     assert set(changed(person.clear("later", dry=True))) == {"later"}
+    assert set(changed(person.clear("down", dry=True))) == {"down"}
     assert set(changed(person.clear("up", dry=True))) == {"up", "down"}
+
+
+def test_setups_run_again_with_what_failed(control: Control, person: Person, ran: Ran) -> None:
+    dag = graph("d", {"up": [], "a": ["up"], "down": ["a"]})
+    dag.task_dict["down"].as_teardown(setups=dag.task_dict["up"])
+    control.declare(dag)
+    control.insert_run("d")
+    ran(a=TaskState.FAILED)
+    assert set(changed(person.clear(only_failed=True))) == {"up", "a", "down"}
 
 
 def test_a_retry_that_waits_is_forgotten(control: Control, person: Person) -> None:

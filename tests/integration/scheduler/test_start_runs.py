@@ -79,6 +79,14 @@ def test_what_a_run_that_starts_again_on_another_version_has_of_tasks_that_are_g
     assert control.run_state(run) == "success"
 
 
+def test_a_run_that_somebody_holds_is_left_alone(control: Control) -> None:
+    declare(control, "d", 2)
+    with control.engine.begin() as connection:
+        connection.exec_driver_sql("SELECT 1 FROM dag_run WHERE run_id = 'run0' FOR NO KEY UPDATE")
+        assert control.start() == 1
+    assert running(control, "d") == ["run1"]
+
+
 def test_no_more_runs_are_active_than_the_dag_allows(control: Control) -> None:
     declare(control, "d", 5, max_active_runs=2)
     assert control.start() == 2
