@@ -29,6 +29,7 @@ class RunRow:
     start_date: datetime | None
     end_date: datetime | None
     duration: float | None  # seconds
+    priority: int
     conf: dict[str, Any]
     dag_versions: list[DagVersionRow]
 
@@ -36,7 +37,7 @@ class RunRow:
 _SELECT = """
     SELECT r.run_id AS dag_run_id, r.dag_id, r.run_type, r.state, r.logical_date, r.data_interval_start,
            r.data_interval_end, r.run_after, r.queued_at, r.started_at AS start_date, r.ended_at AS end_date,
-           CAST(extract(epoch FROM r.ended_at - r.started_at) AS float8) AS duration, r.conf,
+           CAST(extract(epoch FROM r.ended_at - r.started_at) AS float8) AS duration, r.priority, r.conf,
            v.id, v.version_number, v.created_at
     FROM dag_run r LEFT JOIN dag_version v ON v.id = r.dag_version_id
 """

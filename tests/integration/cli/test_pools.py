@@ -74,3 +74,26 @@ def test_a_pool_has_a_name_and_a_number_of_slots(turnout: Turnout) -> None:
     ran = turnout("pools", "set", "a.b", "1")
     assert ran.code == 2
     assert "cannot have a dot" in ran.err
+
+
+def test_a_pool_has_a_rate_until_it_is_taken_away(turnout: Turnout) -> None:
+    def rate() -> tuple[Any, Any]:
+        etl = turnout("pools", "list", "-o", "json").json[1]
+        return etl["rate_starts"], etl["rate_period_s"]
+
+    turnout("pools", "set", "etl", "4", "--rate", "100/12h")
+    assert rate() == (100, 12 * 3600)
+    turnout("pools", "set", "etl", "5")
+    assert rate() == (100, 12 * 3600)
+    turnout("pools", "set", "etl", "5", "--rate", "5/s")
+    assert rate() == (5, 1)
+    turnout("pools", "set", "etl", "5", "--rate", "none")
+    assert rate() == (None, None)
+
+
+@pytest.mark.parametrize("rate", ["60", "0/m", "60/0m", "60/y", "-1/m", "60/m "])
+def test_a_rate_that_is_none_is_refused_with_an_example(turnout: Turnout, rate: str) -> None:
+    ran = turnout("pools", "set", "etl", "4", f"--rate={rate}")
+    assert ran.code == 2
+    assert "60/m" in ran.err
+    assert names(turnout) == ["default_pool"]

@@ -151,3 +151,11 @@ def test_a_logical_date_at_the_end_of_the_calendar_is_refused(turnout: Turnout, 
     ran = trigger(turnout, "orders_daily", "--logical-date", date)
     assert ran.code == 2
     assert "too near to the first or the last day of the calendar" in ran.err
+
+
+@pytest.mark.usefixtures("orders")
+def test_a_run_is_given_a_priority(turnout: Turnout) -> None:
+    assert trigger(turnout, "by_hand", "--run-id", "urgent", "--priority", "7").json["priority"] == 7
+    ran = turnout("dags", "trigger", "by_hand", "--priority", "1000001")
+    assert ran.code == 2
+    assert "A priority is a whole number from -1000000 to 1000000" in ran.err
