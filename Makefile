@@ -6,16 +6,19 @@ BIN := $(VENV)/bin
 # `make test ARGS="-k fleet"` hands options on to pytest.
 ARGS ?=
 
-.PHONY: help demo test check format bench up clean
+.PHONY: help demo test test-chaos check format bench up clean
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 demo: $(VENV)/.demo ## Run the main job once, on throwaway servers: about half a minute
 	$(BIN)/turnout demo
 
 test: $(VENV)/.test ## Run the whole test suite; it starts every server that it needs
 	$(BIN)/python -m pytest $(ARGS)
+
+test-chaos: $(VENV)/.test ## Thousands of tasks under three schedulers that are killed and frozen all the time
+	TURNOUT_TEST_CHAOS_RUNS=50 $(BIN)/python -m pytest tests/chaos/test_limits_under_fire.py $(ARGS)
 
 check: $(VENV)/.test ## Lint, format, types, arrows between the rooms, generated pages
 	$(BIN)/ruff check .

@@ -50,10 +50,16 @@ def _insert_dag(connection: Connection, content: Mapping[str, Any], file_name: s
     )
     connection.execute(
         text("""
-            INSERT INTO dag (dag_id, is_paused, file_path, current_version_id, max_active_runs)
-            VALUES (:dag_id, false, :file_path, :version, 16)
+            INSERT INTO dag (dag_id, is_paused, file_path, current_version_id, max_active_runs, max_active_tasks)
+            VALUES (:dag_id, false, :file_path, :version, :runs, :tasks)
         """),
-        {"dag_id": dag_id, "file_path": file_name, "version": version},
+        {
+            "dag_id": dag_id,
+            "file_path": file_name,
+            "version": version,
+            "runs": content["max_active_runs"],
+            "tasks": content["max_active_tasks"],
+        },
     )
     return int(version or 0)
 
