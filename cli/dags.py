@@ -9,6 +9,7 @@ from turnout.cli.commands import command_group
 from turnout.cli.dag_test import dag_test
 from turnout.cli.dag_trigger import dag_trigger
 from turnout.cli.database import actor, in_database
+from turnout.cli.deleting import dag_delete
 from turnout.cli.options import LIMIT, DagArgument, LimitOption, Output, OutputOption
 from turnout.cli.output import print_table, say, show_json, show_page, show_record
 from turnout.metadata.listings.dag_details import show_dag
@@ -100,3 +101,4 @@ def import_errors(limit: LimitOption = LIMIT, output: OutputOption = Output.TABL
 
 app.command("trigger")(dag_trigger)
 app.command("test")(dag_test)
+app.command("delete")(dag_delete)

@@ -6,8 +6,10 @@ import typer
 
 from turnout.cli.commands import command_group
 from turnout.cli.database import in_database
+from turnout.cli.deleting import run_delete
 from turnout.cli.options import LIMIT, DagArgument, LimitOption, Output, OutputOption, RunArgument
 from turnout.cli.output import plain, show_page, show_record
+from turnout.cli.run_changes import run_cancel, run_clear, run_mark
 from turnout.cli.waiting import wait_for_run
 from turnout.metadata.listings.runs import list_runs, show_run
 from turnout.metadata.states import RunState
@@ -46,3 +48,9 @@ def wait(
 ) -> None:
     """Wait for the end of a run. Exits with 0 when it was successful, 1 when it failed, 3 when time was up."""
     wait_for_run(dag_id, run_id, timeout_s=timeout, output=output)
+
+
+app.command("clear")(run_clear)
+app.command("mark")(run_mark)
+app.command("cancel")(run_cancel)
+app.command("delete")(run_delete)

@@ -18,6 +18,7 @@ from turnout.cli.options import (
     TaskArgument,
 )
 from turnout.cli.output import plain, print_table, say, show_json, show_page, show_record
+from turnout.cli.task_changes import task_cancel, task_clear, task_mark
 from turnout.cli.task_logs import task_logs
 from turnout.metadata.listings.attempts import show_with_attempts
 from turnout.metadata.listings.task_instances import list_task_instances
@@ -69,3 +70,6 @@ def show(
 
 
 app.command("logs")(task_logs)
+app.command("clear")(task_clear)
+app.command("mark")(task_mark)
+app.command("cancel")(task_cancel)
