@@ -32,7 +32,7 @@ KEEP_DEAD_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Repaired:
-    """What one pass of the reaper did: processes declared dead, attempts put back on their way."""
+    """What one pass of the reaper did: processes declared dead, attempts put back on their way or refused."""
 
     dead: int = 0
     attempts: int = 0
@@ -97,10 +97,11 @@ class Reaper:
         self._sweep_if_due()
         reaped = self._lease.transact(self._engine, self._reap)
         reaped.log()
-        for task_instance in self._lease.transact(self._engine, queueing.refuse_oversized):
-            log.warning("task.refused", task_instance=task_instance, cause=Cause.POOL_TOO_SMALL)
+        refused = self._lease.transact(self._engine, queueing.refuse_oversized)
+        if refused:
+            log.warning("tasks.refused", cause=Cause.POOL_TOO_SMALL, count=len(refused), task_instances=refused[:10])
         lost = self._return_lost_messages()
-        return Repaired(len(reaped.dead), len(reaped.lost) + len(reaped.unpublished) + lost)
+        return Repaired(len(reaped.dead), len(reaped.lost) + len(reaped.unpublished) + len(refused) + lost)
 
     def _sweep_if_due(self) -> None:
         if time.monotonic() < self._next_sweep:

@@ -254,3 +254,11 @@ def test_the_sweep_removes_what_keeps_a_run_from_its_end_though_its_version_does
         **dict.fromkeys(("none", "scheduled", "up_for_retry", "up_for_reschedule", "deferred"), "removed"),
     }
     assert control.states(other) == {"b": "running", "c": "none"}
+
+
+def test_what_needs_more_slots_than_its_pool_has_is_refused_at_once(control: Control, make: Make, worker: int) -> None:
+    assert worker
+    control.do(lambda c: rows.insert_pool(c, "small", 1))
+    control.prepare(graph("d", {"huge": []}, task={"pool": "small", "pool_slots": 2}))
+    assert make().run_once().attempts == 1
+    assert states(control) == [("failed", "pool_too_small")]
