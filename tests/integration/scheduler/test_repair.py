@@ -9,6 +9,7 @@ import structlog
 from pydantic import SecretStr
 from sqlalchemy import Engine
 
+from tests import rows
 from tests.control import Control, graph
 from turnout.config.settings import SchedulerSettings, Settings
 from turnout.executor.publisher import CeleryBroker
