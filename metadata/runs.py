@@ -209,16 +209,23 @@ def next_run(dag_id: str, run: DagRunInfo | None) -> NextRun:
     return NextRun(dag_id, run.logical_date, *run.data_interval, run.run_after) if run else NextRun(dag_id)
 
 
-def start_queued(connection: Connection, limit: int) -> list[int]:
+def lock_dags_to_start(connection: Connection) -> list[str]:
+    """Lock the DAGs that have queued runs and room for them, except those that another scheduler has locked."""
+    return [row.dag_id for row in connection.execute(_LOCK_DAGS_TO_START)]
+
+
+def start_queued(connection: Connection, dag_ids: Sequence[str], limit: int) -> list[int]:
     """Start queued runs within `max_active_runs`, in turn over the DAGs, and create their task instances.
+
+    Args:
+        connection: the transaction, which has locked the DAGs.
+        dag_ids: whose runs to start.
+        limit: most runs to start.
 
     Returns:
         The ids of the runs started.
     """
-    dag_ids = [row.dag_id for row in connection.execute(_LOCK_DAGS_TO_START)]
-    if not dag_ids:
-        return []
-    run_ids = list(connection.scalars(_START, {"dag_ids": dag_ids, "limit": limit}))
+    run_ids = list(connection.scalars(_START, {"dag_ids": list(dag_ids), "limit": limit}))
     remove_orphans(connection, run_ids)  # of runs that were cleared, and start again on another version
     connection.execute(_CREATE_TASK_INSTANCES, {"run_ids": run_ids})
     connection.execute(

@@ -1,28 +1,37 @@
 """Step 1, create runs: turn what the timetables say into queued runs."""
 
+from collections.abc import Iterable
+
 import structlog
 
 from turnout.metadata.engine import Connection
 from turnout.metadata.planning import upcoming_runs
 from turnout.metadata.runs import DueDag, NewRun, NextRun, create_runs, lock_due_dags, next_run, set_next_runs
+from turnout.scheduler.guard import Each, together
 from turnout.tasks.timetables import DagRunInfo
 
 log = structlog.get_logger(__name__)
 
 
-def create_due_runs(connection: Connection, limit: int) -> int:
+def create_due_runs(connection: Connection, limit: int, each: Each = together) -> int:
     """Create the runs that are due, as many of each DAG as `max_active_runs` leaves room for.
 
     Args:
         connection: the transaction.
         limit: most DAGs to take in hand.
+        each: how to deal with the DAGs; one by one when one of them makes trouble.
 
     Returns:
         How many runs were created.
     """
+    due = lock_due_dags(connection, limit)
+    return sum(each(due, lambda dags: _create(connection, dags), lambda dag: {"dag_id": dag.dag_id}))
+
+
+def _create(connection: Connection, dags: Iterable[DueDag]) -> int:
     new: list[NewRun] = []
     upcoming: list[NextRun] = []
-    for dag in lock_due_dags(connection, limit):
+    for dag in dags:
         try:
             due, following = _plan(dag)
         except Exception:  # a timetable that cannot be computed stops its own DAG only

@@ -32,7 +32,7 @@ from turnout.metadata.versions import VersionCache
 from turnout.scheduler.create_runs import create_due_runs
 from turnout.scheduler.decide import decide
 from turnout.scheduler.diary import Diary
-from turnout.scheduler.guard import Guard
+from turnout.scheduler.guard import Each, Guard
 from turnout.scheduler.lease import Lease
 from turnout.scheduler.publish import Publisher
 from turnout.scheduler.queue import queue_ready
@@ -125,9 +125,9 @@ class Scheduler:
             TermOverError: the lease of this scheduler is over; what the step in hand did is undone.
             MetadataError: the database cannot be used.
         """
-        created = self._transact(lambda c: create_due_runs(c, self._batch))
-        started = self._transact(lambda c: start_runs(c, self._batch))
-        decided = self._guard.transact(self._transact, lambda c, each: decide(c, self._versions, self._batch, each))
+        created = self._guarded(lambda c, each: create_due_runs(c, self._batch, each))
+        started = self._guarded(lambda c, each: start_runs(c, self._batch, each))
+        decided = self._guarded(lambda c, each: decide(c, self._versions, self._batch, each))
         queued = self._transact(lambda c: queue_ready(c, self._lease.process_id, self._batch, self._parallelism))
         self._publisher.submit(queued.messages)
         repaired = self._reaper.run_if_due()
@@ -142,6 +142,9 @@ class Scheduler:
             is_contended=queued.is_contended,
             more_in_s=queued.more_in_s,
         )
+
+    def _guarded(self, step: Callable[[Connection, Each], T]) -> T:
+        return self._guard.transact(self._transact, step)
 
     def _transact(self, work: Callable[[Connection], T]) -> T:
         return self._lease.transact(self._engine, work)

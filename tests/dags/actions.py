@@ -86,6 +86,15 @@ def hang(_argument: str = "") -> None:
     time.sleep(HOUR)
 
 
+def hang_and_tell(_argument: str) -> None:
+    """Hang until ended, and write that down."""
+    try:
+        hang()
+    except BaseException:
+        record("stopped")
+        raise
+
+
 def ignore_sigterm(_argument: str) -> None:
     """Hang, whatever is raised here."""
     while True:
@@ -99,6 +108,12 @@ def wait_for(path: str) -> None:
     """Wait until a file is there."""
     while not Path(path).exists():
         time.sleep(0.01)
+
+
+def wait_and_fail(path: str) -> None:
+    """Wait until a file is there, and fail."""
+    wait_for(path)
+    fail("")
 
 
 def print_megabytes(count: str) -> None:
@@ -139,8 +154,10 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "os_exit": lambda code: os._exit(int(code)),
     "signal": kill_itself,
     "hang": hang,
+    "hang_and_tell": hang_and_tell,
     "ignore_sigterm": ignore_sigterm,
     "wait_for": wait_for,
+    "wait_and_fail": wait_and_fail,
     "allocate_mb": lambda count: len(bytearray(int(count) * MEGABYTE)),
     "print_mb": print_megabytes,
     "pull": pull,

@@ -15,12 +15,13 @@ from sqlalchemy import Connection, Engine, text
 from turnout.cli.main import main
 from turnout.config.settings import load_settings
 from turnout.executor.publisher import CeleryBroker
-from turnout.metadata import dags, processes, queueing, runs
+from turnout.metadata import dags, processes, queueing
 from turnout.metadata.attempts import AttemptKey, ClaimedAttempt, FinishedAttempt, claim_queued, finish_if_running
 from turnout.metadata.decisions import schedule_due, set_states
 from turnout.metadata.engine import transact
 from turnout.metadata.messages import AttemptMessage
 from turnout.metadata.states import Outcome, TaskState
+from turnout.scheduler.start_runs import start_runs
 from turnout.tasks.loading import load_file
 from turnout.tasks.serialization import content_hash, serialize
 
@@ -106,7 +107,7 @@ class ControlPlane:
     worker: int
 
     def start(self) -> None:
-        transact(self.engine, lambda connection: runs.start_queued(connection, 100))
+        transact(self.engine, lambda connection: start_runs(connection, 100))
 
     def queue(self, task_id: str) -> AttemptMessage:
         def work(connection: Connection) -> AttemptMessage:

@@ -233,7 +233,7 @@ def create(connection: Connection, _: Big) -> None:
 
 def start(connection: Connection, _: Big) -> None:
     prepare(connection, "UPDATE dag_run SET run_after = now() WHERE run_type = 'manual'")
-    runs.start_queued(connection, 500)
+    runs.start_queued(connection, runs.lock_dags_to_start(connection), 500)
 
 
 def lock_timed_out(connection: Connection, _: Big) -> None:

@@ -1,5 +1,6 @@
 """A run or a DAG that cannot be dealt with stops itself only."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from tests.control import BATCH, Control, graph
 from turnout.metadata import wakeups
 from turnout.metadata.engine import transact
 from turnout.metadata.errors import DatabaseUnavailableError
+from turnout.scheduler.create_runs import create_due_runs
 from turnout.scheduler.decide import Decided, decide
 from turnout.scheduler.guard import Guard
+from turnout.scheduler.start_runs import start_runs
 
 LINE = {"a": [], "b": ["a"]}
 
@@ -75,6 +78,29 @@ def test_a_run_whose_rows_the_database_refuses_stops_itself_only(control: Contro
         decide(connection, control.versions, BATCH)
     guarded(control, Guard())
     assert [control.states(run)["a"] for run in runs] == ["scheduled", "none", "scheduled"]
+
+
+def test_a_dag_whose_runs_the_database_cannot_start_stops_itself_only(control: Control) -> None:
+    control.declare(*(graph(name, LINE) for name in ("d0", "d1", "d2")))
+    runs = [control.insert_run(f"d{number}") for number in range(3)]
+    spoil(control, "d1", "jsonb_set(content, '{tasks,a,retries}', '4000000000')")
+    guard = Guard()
+    for _ in range(2):
+        guard.transact(control.do, lambda c, each: start_runs(c, BATCH, each))
+    assert [control.run_state(run) for run in runs] == ["running", "queued", "running"]
+    assert control.sql("SELECT count(*) FROM task_instance GROUP BY dag_id") == [2, 2]
+
+
+def test_a_dag_whose_runs_the_database_refuses_to_create_stops_itself_only(control: Control) -> None:
+    names = ["d0", "d1", "d2"]
+    control.declare(
+        *(graph(name, LINE, schedule="@daily", start_date=datetime(2013, 1, 1, tzinfo=UTC)) for name in names)
+    )
+    control.sql("UPDATE dag SET next_run_after = now()")
+    control.sql("ALTER TABLE dag_run ADD CONSTRAINT odd CHECK (dag_id <> 'd1')")
+    created = Guard().transact(control.do, lambda c, each: create_due_runs(c, BATCH, each))
+    assert created == 2
+    assert control.sql("SELECT dag_id FROM dag_run ORDER BY dag_id") == ["d0", "d2"]
 
 
 def test_what_was_refused_is_left_alone_for_a_while_and_then_tried_again(control: Control, clock: Clock) -> None:
