@@ -81,7 +81,7 @@ class Board:
         """Decide what the candidates become; those that are thereby finished make candidates of what follows them."""
         decided = {task: state for task in self._candidates if (state := self._decision(task)) is not None}
         self._moves |= decided
-        self._states |= {task: {state} for task, state in decided.items()}
+        self._states |= {task: self._states[task] - {TaskState.NONE} | {state} for task, state in decided.items()}
         ended = {task for task, state in decided.items() if state in FINISHED}
         self._ended |= ended
         self._candidates = self._called_for(ended)

@@ -42,7 +42,7 @@ class Linkable(ABC):
         return self
 
     def as_teardown(
-        self, *, setups: "Linkable | Sequence[Linkable]" = (), on_failure_fail_dagrun: bool = False
+        self, *, setups: "Linkable | Sequence[Linkable] | None" = None, on_failure_fail_dagrun: bool = False
     ) -> Self:
         """Make the task a teardown: it runs when all before it have ended, also badly, if a setup of it succeeded.
 
@@ -53,7 +53,8 @@ class Linkable(ABC):
         Raises:
             DagError: it is a setup, or has a trigger rule of its own.
         """
-        make_teardown(self.linked_task, _tasks(setups), on_failure_fail_dagrun=on_failure_fail_dagrun)
+        cleaned = [] if setups is None else _tasks(setups)
+        make_teardown(self.linked_task, cleaned, on_failure_fail_dagrun=on_failure_fail_dagrun)
         return self
 
     def __rshift__(self, other: L) -> L:

@@ -133,10 +133,14 @@ def setup(function: "Callable[P, R] | TaskFunction[P, R]", /) -> TaskFunction[P,
 def teardown(function: "Callable[P, R] | TaskFunction[P, R]", /) -> TaskFunction[P, R]: ...
 @overload
 def teardown(
-    *, setups: Linkable | Sequence[Linkable] = (), on_failure_fail_dagrun: bool = False
+    *, setups: Linkable | Sequence[Linkable] | None = None, on_failure_fail_dagrun: bool = False
 ) -> "Callable[[Callable[P, R] | TaskFunction[P, R]], TaskFunction[P, R]]": ...
 def teardown(
-    function: Any = None, /, *, setups: Linkable | Sequence[Linkable] = (), on_failure_fail_dagrun: bool = False
+    function: Any = None,
+    /,
+    *,
+    setups: Linkable | Sequence[Linkable] | None = None,
+    on_failure_fail_dagrun: bool = False,
 ) -> Any:
     """Turn a function, or a task function, into one whose tasks are teardowns.
 

@@ -103,6 +103,17 @@ def test_the_news_of_a_wide_fan_in_make_one_task_a_candidate() -> None:
     assert board.take_moves() == []
 
 
+def test_instances_that_have_ended_before_still_count_after_the_others_were_decided() -> None:
+    dag = graph("d", {"a": [], "b": ["a"], "c": ["b"]})
+    dag.get_task("c").trigger_rule = TriggerRule.ONE_SUCCESS
+    board = Board(serialize(dag), {"a"})
+    board.learn({"a": {SKIPPED}, "b": {NONE, SUCCESS}})
+    board.decide()
+    board.learn({"c": {NONE}})
+    board.decide()
+    assert board.take_moves() == [("b", SKIPPED), ("c", TaskState.SCHEDULED)]
+
+
 def test_news_of_a_task_that_the_version_does_not_have_are_no_news() -> None:
     board = Board(content({"a": []}), {"gone"})
     assert board.is_done

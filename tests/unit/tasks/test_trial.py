@@ -9,6 +9,7 @@ import pytest
 
 from turnout.tasks import DAG, BashOperator, EmptyOperator, TaskFailed, TaskSkipped, task
 from turnout.tasks.errors import DagError
+from turnout.tasks.loading import load_file
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -192,3 +193,12 @@ def test_fail_fast_skips_what_comes_after_the_first_failure_except_teardowns() -
     assert (done.tasks["bad"], done.tasks["after"], done.tasks["down"]) == ("failed", "upstream_failed", "success")
     assert done.tasks["d"] == "skipped"
     assert done.state == "failed"
+
+
+def test_the_example_of_the_page_about_rules_runs(tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "trigger-rules.md"
+    path = tmp_path / "report.py"
+    path.write_text(page.read_text().split("```python\n")[1].split("```")[0])
+    (report,) = load_file(path)
+    assert report.test().tasks == dict.fromkeys(["make_table", "fill", "drop_table"], "success")
+    assert [task.task_id for task in report.tasks if task.is_teardown] == ["drop_table"]

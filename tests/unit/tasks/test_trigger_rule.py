@@ -1,7 +1,9 @@
 """Every trigger rule, on all combinations of upstream states, against a model that counts task instances."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, combinations, combinations_with_replacement, product
+from pathlib import Path
 
 import pytest
 
@@ -172,9 +174,13 @@ def test_the_endings_are_those_of_the_law_and_each_state_without_one_is_open() -
         assert follow(TriggerRule.ONE_SUCCESS, [{TaskState.SUCCESS}, {state}]) == "scheduled"
 
 
-def test_every_rule_of_airflow_is_in_the_table() -> None:
+def test_every_rule_of_airflow_is_in_the_table_and_in_the_docs() -> None:
     assert set(RULES) == set(TriggerRule)
     assert len(TriggerRule) == 13
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "trigger-rules.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)`.*? \| (.*?) \|", page, re.MULTILINE))
+    assert rows.keys() >= set(TriggerRule)
+    assert {rule for rule, when in rows.items() if "at once" in when} == {r for r in RULES if RULES[r].starts_early}
 
 
 @pytest.mark.parametrize(
