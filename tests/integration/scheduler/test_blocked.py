@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from sqlalchemy import Connection, event, text
 
 from tests.control import BATCH, Control, graph
@@ -65,27 +64,20 @@ def counted(control: Control, cost: Cost) -> Iterator[None]:
         event.remove(control.engine, "before_cursor_execute", note)
 
 
-@pytest.fixture
-def crowd(control: Control) -> int:
-    """A run of which ten thousand tasks wait for one that runs; beside it a chain of three, whose first runs."""
+def test_what_a_pass_costs_does_not_depend_on_what_is_blocked(control: Control) -> None:
+    """Ten thousand tasks wait for one that runs; beside it the first of a chain of three ends."""
     blocked: dict[str, list[str]] = {f"t{number}": ["hub"] for number in range(BLOCKED)}
     run = control.prepare(graph("crowd", {"hub": [], **blocked, "a": [], "b": ["a"], "c": ["b"]}))
     control.sql("ANALYZE")
-    return run
-
-
-def test_what_a_pass_costs_does_not_depend_on_what_is_blocked(control: Control, crowd: int) -> None:
     worker = control.worker()
     claimed = {each.task_id: each for each in control.claim(control.queue().messages, worker)}
     assert set(claimed) == {"hub", "a"}
     idle = one_pass(control)
     control.finish([claimed["a"].key])
     busy = one_pass(control)
-    assert control.states(crowd)["b"] == "queued"
+    assert control.states(run)["b"] == "queued"
     assert max(idle.rows, busy.rows) <= MOST_ROWS
     assert max(idle.statements, busy.statements) <= MOST_STATEMENTS
 
-
-def test_the_measure_sees_a_pass_that_looks_at_all_of_a_run(control: Control, crowd: int) -> None:
-    control.sql("INSERT INTO wakeup (dag_run_id) VALUES (:run)", run=crowd)
-    assert one_pass(control).rows > BLOCKED
+    control.sql("INSERT INTO wakeup (dag_run_id) VALUES (:run)", run=run)
+    assert one_pass(control).rows > BLOCKED  # so the measure does see a pass that looks at all of a run
