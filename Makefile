@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # `make test ARGS="-k fleet"` hands options on to pytest.
 ARGS ?=
 
-.PHONY: help demo test test-chaos check format bench up clean
+.PHONY: help demo test test-chaos test-big check format bench up clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -19,6 +19,9 @@ test: $(VENV)/.test ## Run the whole test suite; it starts every server that it 
 
 test-chaos: $(VENV)/.test ## Thousands of tasks under three schedulers that are killed and frozen all the time
 	TURNOUT_TEST_CHAOS_RUNS=50 $(BIN)/python -m pytest tests/chaos/test_limits_under_fire.py $(ARGS)
+
+test-big: $(VENV)/.test ## Explain every statement of the loop among a million finished task instances
+	TURNOUT_TEST_FINISHED_TASKS=1000000 $(BIN)/python -m pytest --timeout=1200 tests/integration/metadata/test_explain.py $(ARGS)
 
 check: $(VENV)/.test ## Lint, format, types, arrows between the rooms, generated pages
 	$(BIN)/ruff check .

@@ -36,8 +36,9 @@ def leave_for_active_runs(connection: Connection) -> int:
 
 def discard_orphans(connection: Connection) -> int:
     """Delete wake-ups of runs that are no longer there."""
+    # Each is looked up by itself: for a join, PostgreSQL might read all of dag_run.
     return connection.execute(
-        text("DELETE FROM wakeup w WHERE NOT EXISTS (SELECT 1 FROM dag_run r WHERE r.id = w.dag_run_id)")
+        text("DELETE FROM wakeup w WHERE (SELECT r.id FROM dag_run r WHERE r.id = w.dag_run_id) IS NULL")
     ).rowcount
 
 
