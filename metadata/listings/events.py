@@ -41,6 +41,8 @@ def _ending(moment: datetime, attempt: AttemptRow) -> AttemptEvent:
             return AttemptEvent(moment, f"Ended: {attempt.outcome}{why}.")
         case Outcome.RETURNED:
             return AttemptEvent(moment, f"Returned before it started{why}: it is queued anew.", "warning")
+        case Outcome.CANCELLED:
+            return AttemptEvent(moment, f"Ended from outside{why}. {attempt.error or ''}".rstrip(), "warning")
         case Outcome.LOST:
             return AttemptEvent(
                 moment, f"Lost{why}, through no fault of the task. {attempt.error or ''}".rstrip(), "error"

@@ -142,7 +142,7 @@ def test_a_run_is_cancelled(turnout: Turnout, control_plane: Any, engine: Engine
     assert turnout("runs", "cancel", *RUN, "--yes").code == 0
     assert states(engine) == {"extract": "failed", "done": "skipped", "r1": "failed"}
     log = turnout("tasks", "logs", *RUN, "extract").out
-    assert "Ended: cancelled (cancelled). Cancelled by cli:" in log
+    assert "WARNING Ended from outside (cancelled). Cancelled by cli:" in log
     again = turnout("runs", "cancel", *RUN, "--yes")
     assert (again.code, again.err) == (1, "Error: Run r1 of DAG orders_daily has ended already: failed.\n")
 

@@ -38,6 +38,11 @@ from turnout.metadata import (
     xcom,
 )
 from turnout.metadata.attempts import AttemptKey, FinishedAttempt
+from turnout.metadata.changes.cancel import cancel_runs
+from turnout.metadata.changes.clear import clear
+from turnout.metadata.changes.delete import delete_runs
+from turnout.metadata.changes.mark import mark_tasks
+from turnout.metadata.changes.selection import RunSelection, TaskSelection
 from turnout.metadata.engine import open_engine
 from turnout.metadata.processes import LoopReport, Registration
 from turnout.metadata.queueing import Excluded, LockedPool
@@ -305,6 +310,23 @@ def discard_wakeups(connection: Connection, _: Big) -> None:
     assert wakeups.discard_orphans(connection) == 1
 
 
+def clear_run(connection: Connection, run_id: str) -> None:
+    assert clear(connection, TaskSelection(RunSelection("d1", run_id)), actor="ada").task_instances
+
+
+def mark_task(connection: Connection, _: Big) -> None:
+    asked = TaskSelection(RunSelection("d1", "r5001"), ("t7",), downstream=True)
+    assert mark_tasks(connection, asked, TaskState.SUCCESS, actor="ada").task_instances
+
+
+def cancel_run(connection: Connection, _: Big) -> None:
+    assert cancel_runs(connection, RunSelection("d1", "r5001"), actor="ada").task_instances
+
+
+def delete_run(connection: Connection, _: Big) -> None:
+    assert delete_runs(connection, RunSelection("d1", "r1"), actor="ada").task_instances
+
+
 Work = Callable[[Connection, Big], object]
 PK, SCHEDULED, ACTIVE, UNFINISHED, DUE, RUN_TASK, RUNS = (
     "pk_task_instance",
@@ -377,6 +399,11 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
     "end of a term": (lambda c, f: processes.end(c, f.worker_id), set()),
     "declare dead": (declare_dead, set()),
     "names of pools": (lambda c, _: pools.pool_names(c), set()),
+    "clear a run that is over": (lambda c, _: clear_run(c, "r1"), {RUN_TASK}),
+    "clear a run that runs": (lambda c, _: clear_run(c, "r5001"), {RUN_TASK}),
+    "mark": (mark_task, {RUN_TASK}),
+    "cancel": (cancel_run, {RUN_TASK, UNFINISHED}),
+    "delete": (delete_run, {RUN_TASK}),
     "forget processes": (lambda c, _: processes.forget_old(c, 0), set()),
     "create runs": (create, {RUNS, "uq_dag_run_dag_id_logical_date"}),
     "start runs": (start, {RUNS}),
