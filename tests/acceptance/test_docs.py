@@ -16,7 +16,9 @@ FENCED = re.compile(r"```(python|console)\n(.*?)```", re.DOTALL)
 #: These run until they are stopped: a terminal of their own.
 LASTING = ("up", "scheduler", "dag-processor", "worker")
 #: These change something, and are therefore given only once.
-CHANGING = re.compile(r"turnout (dags (trigger|pause|unpause)|pools set|db migrate)")
+CHANGING = re.compile(
+    r"turnout (dags (trigger|pause|unpause)|(tasks|runs) (clear|mark|cancel|delete)|pools set|db migrate)"
+)
 #: What differs from one time to another, and what stands for it in a comparison.
 VARYING = (
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
@@ -140,6 +142,11 @@ def test_the_tutorial_works_as_it_stands(reader: Reader, eventually: Eventually)
 def test_the_pages_on_queues_and_on_waiting_tasks_work_as_they_stand(reader: Reader, eventually: Eventually) -> None:
     reader.follow("how-to/several-workers-and-queues.md", eventually)
     reader.follow("how-to/a-task-that-does-not-run.md", eventually)
+
+
+def test_the_page_on_running_again_and_stopping_works_as_it_stands(reader: Reader, eventually: Eventually) -> None:
+    reader.follow("how-to/several-workers-and-queues.md", eventually)
+    reader.follow("how-to/run-again-and-stop.md", eventually)
 
 
 def test_the_page_on_own_servers_works_as_it_stands(
