@@ -7,12 +7,14 @@ import typer
 from turnout.cli.commands import command_group
 from turnout.cli.database import in_database
 from turnout.cli.deleting import run_delete
+from turnout.cli.explaining import show_explanation
 from turnout.cli.options import LIMIT, DagArgument, LimitOption, Output, OutputOption, RunArgument
 from turnout.cli.output import plain, show_page, show_record
 from turnout.cli.run_changes import run_cancel, run_clear, run_mark
 from turnout.cli.waiting import wait_for_run
 from turnout.metadata.listings.runs import list_runs, show_run
 from turnout.metadata.states import RunState
+from turnout.scheduler.explaining.run import explain_run
 
 app = command_group()
 
@@ -36,6 +38,12 @@ def list_(
 def show(dag_id: DagArgument, run_id: RunArgument, output: OutputOption = Output.TABLE) -> None:
     """Show a run."""
     show_record(plain(in_database(lambda connection: show_run(connection, dag_id, run_id))), output)
+
+
+@app.command()
+def explain(dag_id: DagArgument, run_id: RunArgument, output: OutputOption = Output.TABLE) -> None:
+    """Say why a run does not start or end: all that it waits for right now, and what to do."""
+    show_explanation(in_database(lambda connection: explain_run(connection, dag_id, run_id)), output)
 
 
 @app.command()

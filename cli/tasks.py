@@ -6,6 +6,7 @@ import typer
 
 from turnout.cli.commands import command_group
 from turnout.cli.database import in_database
+from turnout.cli.explaining import show_explanation
 from turnout.cli.options import (
     LIMIT,
     UNMAPPED,
@@ -20,12 +21,16 @@ from turnout.cli.options import (
 from turnout.cli.output import plain, print_table, say, show_json, show_page, show_record
 from turnout.cli.task_changes import task_cancel, task_clear, task_mark
 from turnout.cli.task_logs import task_logs
+from turnout.config.settings import load_settings
 from turnout.metadata.listings.attempts import show_with_attempts
+from turnout.metadata.listings.explanations import TaskExplanation
 from turnout.metadata.listings.task_instances import list_task_instances
-from turnout.metadata.states import TaskState
+from turnout.metadata.states import UNFINISHED, TaskState
+from turnout.scheduler.explaining.task import explain_task
 
 app = command_group()
 
+_WAITING = UNFINISHED - {TaskState.RUNNING}
 _COLUMNS = ("task_id", "map_index", "state", "try_number", "start_date", "duration", "worker", "pool", "queue", "error")
 _ATTEMPT_COLUMNS = ("try_number", "queued_when", "start_date", "end_date", "worker", "outcome", "cause", "error")
 
@@ -60,13 +65,37 @@ def show(
     instance, attempts = in_database(
         lambda connection: show_with_attempts(connection, dag_id, run_id, task_id, map_index)
     )
+    waits_for = None
+    if instance.state in _WAITING:
+        waits_for = _explain(dag_id, run_id, task_id, map_index).waits_for
+    record = {**plain(instance), "waits_for": waits_for}
     if output is Output.JSON:
-        show_json({**plain(instance), "attempts": [plain(attempt) for attempt in attempts]})
+        show_json({**record, "attempts": [plain(attempt) for attempt in attempts]})
         return
-    show_record(plain(instance), output)
+    show_record(record, output)
     if attempts:
         say("")
         print_table(_ATTEMPT_COLUMNS, ([getattr(row, column) for column in _ATTEMPT_COLUMNS] for row in attempts))
+
+
+@app.command()
+def explain(
+    dag_id: DagArgument,
+    run_id: RunArgument,
+    task_id: TaskArgument,
+    *,
+    map_index: MapIndexOption = UNMAPPED,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Say why a task does not run: all that it waits for right now, who holds it, and what to do."""
+    show_explanation(_explain(dag_id, run_id, task_id, map_index), output)
+
+
+def _explain(dag_id: str, run_id: str, task_id: str, map_index: int) -> TaskExplanation:
+    settings = load_settings().scheduler
+    return in_database(
+        lambda connection: explain_task(connection, dag_id, run_id, task_id, map_index=map_index, settings=settings)
+    )
 
 
 app.command("logs")(task_logs)

@@ -111,6 +111,14 @@ class Excluded:
     ids: Collection[int] = ()
 
 
+@dataclass(frozen=True)
+class Lifted:
+    """What an explanation takes for lifted, to see what would be queued then."""
+
+    dag_id: str | None = None  # as if it were not paused
+    pools: Collection[str] = ()  # as if they had any number of slots
+
+
 #: The index has them in no order that costs anything: which ones are seen does not matter.
 _WAITING = text("""
     SELECT w.pool, w.queue, count(*) AS waiting,
@@ -147,6 +155,8 @@ _LOCK_POOLS = text("""
     FROM work w LEFT JOIN locked l ON l.name = w.name
     ORDER BY w.name
 """)
+
+_POOLS = text("SELECT name, slots, rate_starts IS NOT NULL AS has_rate FROM pool ORDER BY name")
 
 _LOCK_PARTNERS = text("""
     WITH partners AS MATERIALIZED (
@@ -209,16 +219,22 @@ _ACTIVE = text("""
     GROUP BY p.name
 """)
 
-_CANDIDATES = text("""
+#: The order of the line, and the condition for `b` to stand before `t` in it.
+ORDER_OF_THE_LINE = "{0}.run_priority DESC, {0}.priority_weight DESC, {0}.run_date, {0}.id"
+STANDS_BEFORE = """
+    (-CAST(b.run_priority AS bigint), -CAST(b.priority_weight AS bigint), b.run_date, b.id)
+    < (-CAST(t.run_priority AS bigint), -CAST(t.priority_weight AS bigint), t.run_date, t.id)
+"""
+
+_CANDIDATES_OF = """
     SELECT t.* FROM unnest(CAST(:pools AS text[]), CAST(:queues AS text[]), CAST(:limits AS bigint[]))
          AS q (pool, queue, most)
     CROSS JOIN LATERAL (
         SELECT s.id, s.dag_run_id, s.dag_id, s.task_id, s.pool, s.queue, s.pool_slots, s.extra_pools,
                s.max_active_tis_per_dag, s.max_active_tis_per_dagrun, d.max_active_tasks,
                s.run_priority, s.priority_weight, s.run_date
-        FROM task_instance s JOIN dag d ON d.dag_id = s.dag_id JOIN pool p ON p.name = s.pool
-        WHERE s.state = 'scheduled' AND s.pool = q.pool AND s.queue = q.queue AND NOT d.is_paused
-          AND s.pool_slots <= p.slots
+        FROM task_instance s JOIN dag d ON d.dag_id = s.dag_id LEFT JOIN pool p ON p.name = s.pool
+        WHERE s.state = 'scheduled' AND s.pool = q.pool AND s.queue = q.queue AND {condition}
           AND s.dag_run_id <> ALL(:runs) AND s.id <> ALL(:ids)
           AND (s.max_active_tis_per_dag IS NULL OR NOT EXISTS (
               SELECT 1 FROM unnest(CAST(:dag_ids AS text[]), CAST(:task_ids AS text[])) AS e (dag_id, task_id)
@@ -228,11 +244,27 @@ _CANDIDATES = text("""
               SELECT 1 FROM unnest(CAST(:task_runs AS bigint[]), CAST(:run_task_ids AS text[])) AS e (run, task_id)
               WHERE e.run = s.dag_run_id AND e.task_id = s.task_id
           ))
-        ORDER BY s.run_priority DESC, s.priority_weight DESC, s.run_date, s.id
+        ORDER BY {order}
         LIMIT q.most
     ) t
-    ORDER BY t.run_priority DESC, t.priority_weight DESC, t.run_date, t.id
-""")
+    ORDER BY {order_of_all}
+"""
+_CANDIDATES = text(
+    _CANDIDATES_OF.format(
+        condition="NOT d.is_paused AND s.pool_slots <= p.slots",
+        order=ORDER_OF_THE_LINE.format("s"),
+        order_of_all=ORDER_OF_THE_LINE.format("t"),
+    )
+)
+#: As if a DAG were not paused, and some pools had any number of slots: what would be chosen then.
+_CANDIDATES_IF = text(
+    _CANDIDATES_OF.format(
+        condition="""(NOT d.is_paused OR d.dag_id = :lifted_dag)
+          AND (s.pool_slots <= p.slots OR s.pool = ANY(:lifted_pools))""",
+        order=ORDER_OF_THE_LINE.format("s"),
+        order_of_all=ORDER_OF_THE_LINE.format("t"),
+    )
+)
 
 _LOCK_RUNS = text("SELECT id FROM dag_run WHERE id = ANY(:runs) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED")
 
@@ -361,6 +393,11 @@ def lock_pools_with_work(connection: Connection, schedulers: int = 1) -> LockedP
     )
 
 
+def read_pools(connection: Connection) -> list[LockedPool]:
+    """Read all pools as `lock_pools_with_work` does, but lock none."""
+    return [LockedPool(**row) for row in connection.execute(_POOLS).mappings()]
+
+
 def read_rate_room(connection: Connection, pools: Iterable[LockedPool]) -> dict[str, RateRoom]:
     """Read what the rates of locked pools leave; pools without a rate are left out."""
     names = [pool.name for pool in pools if pool.has_rate]
@@ -399,19 +436,20 @@ def count_active(connection: Connection) -> list[ActiveCount]:
 
 
 def read_candidates(
-    connection: Connection, limits: Sequence[tuple[str, str, int]], excluded: Excluded
+    connection: Connection, limits: Sequence[tuple[str, str, int]], excluded: Excluded, lifted: Lifted | None = None
 ) -> list[Candidate]:
     """Read the first waiting task instances of each (pool, queue, most), in the order in which they may start.
 
     The order is one for all pools, since workers may be shared by them. Left out are those of paused DAGs, and those
-    that need more slots than their pool has in all.
+    that need more slots than their pool has in all; both only as far as nothing is lifted.
     """
     if not limits:
         return []
     pools, queues, most = zip(*limits, strict=True)
     rows = connection.execute(
-        _CANDIDATES,
+        _CANDIDATES if lifted is None else _CANDIDATES_IF,
         {
+            **({} if lifted is None else {"lifted_dag": lifted.dag_id, "lifted_pools": list(lifted.pools)}),
             "pools": list(pools),
             "queues": list(queues),
             "limits": list(most),
@@ -445,8 +483,13 @@ def lock_runs(connection: Connection, runs: Collection[int]) -> dict[int, int]:
     locked = list(connection.scalars(_LOCK_RUNS, {"runs": list(runs)})) if runs else []
     if not locked:
         return {}
-    active = {row.dag_run_id: row.active for row in connection.execute(_ACTIVE_OF_RUNS, {"runs": locked})}
-    return {run: active.get(run, 0) for run in locked}
+    return count_active_of_runs(connection, locked)
+
+
+def count_active_of_runs(connection: Connection, runs: Collection[int]) -> dict[int, int]:
+    """Count the active task instances of runs."""
+    active = {row.dag_run_id: row.active for row in connection.execute(_ACTIVE_OF_RUNS, {"runs": list(runs)})}
+    return {run: active.get(run, 0) for run in runs}
 
 
 def lock_dags(connection: Connection, dag_ids: Collection[str]) -> set[str]:

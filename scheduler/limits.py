@@ -1,10 +1,35 @@
 """The limits of one pass through the critical section: how much of each is left, and who may go."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 from turnout.metadata.queueing import ActiveCount, Candidate, Excluded, LockedPool, LockedPools, RateRoom
 from turnout.scheduler.capacity import Capacity
+
+
+class Stop(StrEnum):
+    """What can stop a candidate."""
+
+    RUN = "max_active_tasks"
+    TASK = "max_active_tis_per_dag"
+    TASK_IN_RUN = "max_active_tis_per_dagrun"
+    PARALLELISM = "parallelism"
+    NO_POOL = "pool_missing"
+    SLOTS = "pool_full"
+    KEPT = "pool_reserved"
+    RATE = "pool_rate"
+    WORKERS = "workers_busy"
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """One thing that stops a candidate at this moment."""
+
+    stop: Stop
+    pool: str | None = None
+    keeper: int | None = None  # the task instance for which the slots of the pool are kept
 
 
 class Limits:
@@ -33,7 +58,7 @@ class Limits:
         self.is_contended = False
         self._free = free_slots(pools.locked, active)
         self._elsewhere = pools.elsewhere
-        self._kept: set[str] = set()
+        self._kept: dict[str, int] = {}
         self._rates = rates
         self._starts = {pool: room.starts for pool, room in rates.items()}
         self._capacity = capacity
@@ -112,36 +137,64 @@ class Limits:
     def offer(self, candidate: Candidate) -> None:
         """Choose a candidate, if every limit allows it."""
         self._seen.add(candidate.id)
-        if self._is_stopped(candidate) or not self._capacity.of(candidate.pool, candidate.queue):
-            return
-        if any(pool in self._kept or self._starts.get(pool, 1) <= 0 for pool in candidate.pools):
-            return
+        obstacles = list(self.obstacles(candidate))
+        if not obstacles:
+            self._take(candidate)
+        elif all(obstacle.stop is Stop.SLOTS for obstacle in obstacles):
+            self._keep(candidate, obstacles)
+        else:
+            self._leave_out(candidate, obstacles)
+
+    def obstacles(self, candidate: Candidate) -> Iterator[Obstacle]:
+        """Name all that stops a candidate at this moment; what is known of its run and its task must be learnt."""
+        yield from self._obstacles_around(candidate)
+        for pool, slots in candidate.pools.items():
+            if pool not in self._free:
+                yield Obstacle(Stop.NO_POOL, pool)
+            elif pool in self._kept:
+                yield Obstacle(Stop.KEPT, pool, keeper=self._kept[pool])
+            elif self._free[pool] < slots:
+                yield Obstacle(Stop.SLOTS, pool)
+            if self._starts.get(pool, 1) <= 0:
+                yield Obstacle(Stop.RATE, pool)
+        if not self._capacity.of(candidate.pool, candidate.queue):
+            yield Obstacle(Stop.WORKERS)
+
+    def _obstacles_around(self, candidate: Candidate) -> Iterator[Obstacle]:
+        run, task = candidate.dag_run_id, (candidate.dag_id, candidate.task_id)
+        if run in self._runs_out or self._in_run[run] >= candidate.max_active_tasks:
+            yield Obstacle(Stop.RUN)
+        if candidate.max_active_tis_per_dag is not None and (
+            task in self._tasks_out or self._of_task[task] >= candidate.max_active_tis_per_dag
+        ):
+            yield Obstacle(Stop.TASK)
+        if _is_reached(self._of_task_in_run[run, candidate.task_id], candidate.max_active_tis_per_dagrun):
+            yield Obstacle(Stop.TASK_IN_RUN)
+        if self._room is not None and self._room <= 0:
+            yield Obstacle(Stop.PARALLELISM)
+
+    def _keep(self, candidate: Candidate, lacking: Iterable[Obstacle]) -> None:
         for pool, slots in candidate.pools.items():
             self._free[pool] -= slots
-        lacking = {pool for pool in candidate.pools if self._free[pool] < 0}
-        self._kept |= lacking
-        if not lacking:
-            self._take(candidate)
+        self._kept |= {obstacle.pool: candidate.id for obstacle in lacking if obstacle.pool is not None}
 
-    def _is_stopped(self, candidate: Candidate) -> bool:
-        run, task = candidate.dag_run_id, (candidate.dag_id, candidate.task_id)
-        if self._in_run[run] >= candidate.max_active_tasks:
-            self._runs_out.add(run)
-        if _is_reached(self._of_task[task], candidate.max_active_tis_per_dag):
-            self._tasks_out.add(task)
-        if _is_reached(self._of_task_in_run[run, candidate.task_id], candidate.max_active_tis_per_dagrun):
-            self._run_tasks_out.add((run, candidate.task_id))
-        others = candidate.pools.keys() - self._free.keys()  # missing, or another scheduler's at this moment
-        self.is_contended |= bool(others & self._elsewhere)
-        return (
-            bool(others)
-            or run in self._runs_out
-            or (candidate.max_active_tis_per_dag is not None and task in self._tasks_out)
-            or (run, candidate.task_id) in self._run_tasks_out
-            or self._room == 0
-        )
+    def _leave_out(self, candidate: Candidate, obstacles: Iterable[Obstacle]) -> None:
+        """Note what makes it needless to offer others like it."""
+        run, task_id = candidate.dag_run_id, candidate.task_id
+        for obstacle in obstacles:
+            match obstacle.stop:
+                case Stop.RUN:
+                    self._runs_out.add(run)
+                case Stop.TASK:
+                    self._tasks_out.add((candidate.dag_id, task_id))
+                case Stop.TASK_IN_RUN:
+                    self._run_tasks_out.add((run, task_id))
+                case Stop.NO_POOL:  # missing, or another scheduler's at this moment
+                    self.is_contended |= obstacle.pool in self._elsewhere
 
     def _take(self, candidate: Candidate) -> None:
+        for pool, slots in candidate.pools.items():
+            self._free[pool] -= slots
         self._capacity.take(candidate.pool, candidate.queue)
         for pool in candidate.pools.keys() & self._starts.keys():
             self._starts[pool] -= 1

@@ -5,13 +5,14 @@ When slots are scarce, the order of all that waits counts, and they choose one a
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from turnout.metadata import queueing
 from turnout.metadata.engine import Connection
 from turnout.metadata.messages import AttemptMessage
-from turnout.metadata.queueing import Waiting
+from turnout.metadata.queueing import Candidate, Excluded, Waiting
 from turnout.scheduler.capacity import Capacity
 from turnout.scheduler.limits import Limits
 
@@ -59,11 +60,30 @@ def queue_ready(connection: Connection, scheduler_id: int, limit: int, paralleli
     rates = queueing.read_rate_room(connection, pools.locked)
     capacity = Capacity(queueing.live_workers(connection), active)
     limits = Limits(pools, active, capacity, rates, parallelism)
-    _choose(connection, limits, limit)
+    choose(limits, limit, _Locking(connection))
     messages = queueing.queue_scheduled(connection, scheduler_id, [candidate.id for candidate in limits.chosen])
     queueing.note_starts(connection, limits.starts)
     later = (limits.more_in_s, OTHERS_TURN_S if pools.elsewhere else None)
     return Queued(messages, limits.is_contended or pools.is_contended, min(filter(None, later), default=None))
+
+
+class _Locking:
+    """Reads what it has locked until the end of the transaction, as whoever queues must."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def candidates(self, wanted: Sequence[tuple[str, str, int]], excluded: Excluded) -> list[Candidate]:
+        return queueing.read_candidates(self._connection, wanted, excluded)
+
+    def runs(self, runs: Collection[int]) -> dict[int, int]:
+        return queueing.lock_runs(self._connection, runs)
+
+    def dags(self, dag_ids: Collection[str]) -> set[str]:
+        return queueing.lock_dags(self._connection, dag_ids)
+
+    def tasks(self, tasks: Collection[tuple[str, str]]) -> dict[tuple[int, str, str], int]:
+        return queueing.count_active_of_tasks(self._connection, tasks)
 
 
 def _is_plenty(connection: Connection, waiting: Waiting) -> bool:
@@ -74,15 +94,31 @@ def _is_plenty(connection: Connection, waiting: Waiting) -> bool:
     return all(capacity.take(pool, queue, count) for (pool, queue), count in waiting.counts.items())
 
 
-def _choose(connection: Connection, limits: Limits, limit: int) -> None:
+class Reader(Protocol):
+    """What a choice is made from."""
+
+    def candidates(self, wanted: Sequence[tuple[str, str, int]], excluded: Excluded) -> list[Candidate]:
+        """Read the first candidates of each (pool, queue, most)."""
+
+    def runs(self, runs: Collection[int]) -> dict[int, int]:
+        """Count what is active in runs; those that somebody else holds are left out."""
+
+    def dags(self, dag_ids: Collection[str]) -> set[str]:
+        """Say which DAGs nobody else holds."""
+
+    def tasks(self, tasks: Collection[tuple[str, str]]) -> dict[tuple[int, str, str], int]:
+        """Count the active instances of tasks, by run."""
+
+
+def choose(limits: Limits, limit: int, reader: Reader) -> None:
     """Offer candidates until nothing more can be queued; another page only follows where a limit stopped some."""
     while wanted := limits.wanted(limit):
-        page = queueing.read_candidates(connection, wanted, limits.excluded)
+        page = reader.candidates(wanted, limits.excluded)
         runs = limits.unknown_runs(page)
-        limits.learn_runs(runs, queueing.lock_runs(connection, runs))
+        limits.learn_runs(runs, reader.runs(runs))
         if tasks := limits.unknown_tasks(page):
-            dags = queueing.lock_dags(connection, {dag_id for dag_id, _ in tasks})
-            limits.learn_tasks(tasks, dags, queueing.count_active_of_tasks(connection, tasks))
+            dags = reader.dags({dag_id for dag_id, _ in tasks})
+            limits.learn_tasks(tasks, dags, reader.tasks(tasks))
         for candidate in page:
             limits.offer(candidate)
         found = Counter((candidate.pool, candidate.queue) for candidate in page)

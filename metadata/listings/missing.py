@@ -15,6 +15,12 @@ def no_such(what: str, name: str, known: Iterable[str], look: str) -> NotFoundEr
         known: the names that exist.
         look: what to do next when no name is near.
     """
-    near = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"Did you mean {near[0]}?" if near else look
+    near = near_name(name, known)
+    hint = f"Did you mean {near}?" if near else look
     return NotFoundError(f"There is no {what} {name}. {hint}")
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """Find the name that was probably meant."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return near[0] if near else None

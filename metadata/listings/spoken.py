@@ -10,7 +10,7 @@ _AT_LEAST = 2
 def duration(seconds: float) -> str:
     """Say how long something takes, to one unit."""
     for size, unit in _UNITS:
-        if seconds >= size * _AT_LEAST:
+        if round(seconds) >= size * _AT_LEAST:
             return f"{seconds / size:.0f} {unit}"
     return f"{max(0.0, seconds):.0f} s"
 

@@ -1,10 +1,12 @@
 """Task instances as people read them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from turnout.metadata.errors import NotFoundError
 from turnout.metadata.listings.missing import no_such
 from turnout.metadata.listings.page import Page, first
 from turnout.metadata.listings.runs import find_run
@@ -89,10 +91,26 @@ def show_task_instance(
     run = find_run(connection, dag_id, run_id)
     wanted = {"run": run, "task_id": task_id, "map_index": map_index}
     row = connection.execute(_SHOW, wanted).mappings().one_or_none()
-    if row is not None:
-        return TaskInstanceRow(**row)
+    if row is None:
+        raise no_such_task(connection, run, (dag_id, run_id, task_id), map_index)
+    return TaskInstanceRow(**row)
+
+
+def no_such_task(
+    connection: Connection, run: int, names: tuple[str, str, str], map_index: int, declared: Iterable[str] = ()
+) -> NotFoundError:
+    """Make the error for a task instance that is not there.
+
+    Args:
+        connection: where to read.
+        run: the key of the run's row.
+        names: the ids of the DAG, the run and the task.
+        map_index: its index.
+        declared: the tasks that the run will have once it has started.
+    """
+    dag_id, run_id, task_id = names
     known = set(connection.scalars(text("SELECT task_id FROM task_instance WHERE dag_run_id = :run"), {"run": run}))
     look = f"See `turnout tasks list {dag_id} {run_id}`."
-    if task_id in known:
-        raise no_such(f"instance of task {task_id} with map index", str(map_index), [], look)
-    raise no_such(f"task in run {run_id} of DAG {dag_id} called", task_id, known, look)
+    if task_id in known.union(declared):
+        return no_such(f"instance of task {task_id} with map index", str(map_index), [], look)
+    return no_such(f"task in run {run_id} of DAG {dag_id} called", task_id, known.union(declared), look)

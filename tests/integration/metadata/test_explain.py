@@ -45,7 +45,7 @@ from turnout.metadata.changes.mark import mark_tasks
 from turnout.metadata.changes.selection import RunSelection, TaskSelection
 from turnout.metadata.engine import open_engine
 from turnout.metadata.processes import LoopReport, Registration
-from turnout.metadata.queueing import Excluded, LockedPool
+from turnout.metadata.queueing import Excluded, Lifted, LockedPool
 from turnout.metadata.runs import NewRun, NextRun
 from turnout.metadata.states import Cause, Outcome, RunState, TaskState
 from turnout.metadata.versions import VersionCache
@@ -280,6 +280,11 @@ def read_candidates(connection: Connection, _: Big) -> None:
     queueing.read_candidates(connection, [("default_pool", "default", 20), ("p1", "default", 10)], excluded)
 
 
+def read_candidates_if_lifted(connection: Connection, _: Big) -> None:
+    lifted = Lifted("d1", ["default_pool"])
+    queueing.read_candidates(connection, [("default_pool", "default", 20)], Excluded(), lifted)
+
+
 def read_rates(connection: Connection, _: Big) -> None:
     prepare(connection, "UPDATE pool SET rate_starts = 3, rate_period_s = 60")
     assert queueing.read_rate_room(connection, [LockedPool("p1", 1, has_rate=True)])["p1"].starts == 3
@@ -351,6 +356,8 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
     "count waiting": (lambda c, _: queueing.count_waiting(c), {SCHEDULED}),
     "count active": (lambda c, _: queueing.count_active(c), {ACTIVE}),
     "candidates": (read_candidates, {SCHEDULED}),
+    "candidates of an explanation": (read_candidates_if_lifted, {SCHEDULED}),
+    "pools of an explanation": (lambda c, _: queueing.read_pools(c), set()),
     "guard": (lambda c, _: queueing.enter_guard(c), set()),
     "lock runs of candidates": (lambda c, f: queueing.lock_runs(c, f.runs), {ACTIVE, "pk_dag_run"}),
     "lock DAGs of candidates": (lambda c, _: queueing.lock_dags(c, ["d1"]), set()),
