@@ -25,6 +25,9 @@ TEST_PREFIX = "TURNOUT_TEST_"
 DATABASE_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "valkey", "amqp", "amqps")
 
+#: What a DAG's backfills get beside its other runs: enough to come along, and little enough not to be felt.
+BACKFILL_SHARE = 0.25
+
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -47,6 +50,12 @@ class SchedulerSettings(Section):
     batch_size: Count = Field(500, description="Most task instances that one step of the loop takes in hand at once.")
     parallelism: Count | None = Field(
         None, description="Most attempts queued and running at the same time, over all schedulers. Unset: no limit."
+    )
+    backfill_share: float = Field(
+        BACKFILL_SHARE,
+        gt=0,
+        lt=1,
+        description="Part of a DAG's `max_active_runs` that is kept for its backfills while they want it.",
     )
     max_infra_retries: int = Field(
         3, ge=0, description="Attempts lost through no fault of the task (worker lost, …) before the task fails."

@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from turnout.metadata.orphans import remove_orphans
 from turnout.metadata.planning import Timing, upcoming_runs
 from turnout.metadata.states import UNFINISHED, RunState
 from turnout.metadata.tables import sql_list
@@ -102,63 +101,6 @@ _SET_NEXT = text("""
     WHERE d.dag_id = n.dag_id
 """)
 
-_RUNNING_RUNS = "(SELECT count(*) FROM dag_run r WHERE r.dag_id = d.dag_id AND r.state = 'running')"
-
-_LOCK_DAGS_TO_START = text(f"""
-    SELECT d.dag_id, d.max_active_runs FROM dag d
-    WHERE d.is_active AND NOT d.is_paused
-      AND EXISTS (
-          SELECT 1 FROM dag_run q WHERE q.dag_id = d.dag_id AND q.state = 'queued' AND q.run_after <= now()
-      )
-      AND d.max_active_runs > {_RUNNING_RUNS}
-    ORDER BY d.dag_id
-    FOR NO KEY UPDATE OF d SKIP LOCKED
-""")  # noqa: S608  only constants of this module
-
-#: Round-robin: the first free run of every DAG comes before the second of any. Runs in a statement of its own, since
-#: the count of running runs must be read after the DAG rows are locked. A run that was cleared keeps its version; one
-#: that a person holds is left alone, since the person may wait for others that are started here.
-_START = text(f"""
-    WITH ranked AS (
-        SELECT q.id, q.rank FROM dag d
-        CROSS JOIN LATERAL (
-            SELECT r.id, r.run_after, row_number() OVER (ORDER BY r.run_after, r.id) AS rank
-            FROM dag_run r
-            WHERE r.dag_id = d.dag_id AND r.state = 'queued' AND r.run_after <= now()
-            ORDER BY r.run_after, r.id LIMIT :limit
-        ) q
-        WHERE d.dag_id = ANY(:dag_ids) AND q.rank <= d.max_active_runs - {_RUNNING_RUNS}
-        ORDER BY q.rank, q.run_after, q.id
-        LIMIT :limit
-    ), versioned AS (
-        SELECT o.id, CASE WHEN EXISTS (SELECT 1 FROM task_instance t WHERE t.dag_run_id = o.id)
-                          THEN o.dag_version_id ELSE d.current_version_id END AS version_id
-        FROM ranked JOIN dag_run o ON o.id = ranked.id JOIN dag d ON d.dag_id = o.dag_id
-        WHERE o.state = 'queued'
-        FOR NO KEY UPDATE OF o SKIP LOCKED
-    )
-    UPDATE dag_run r
-    SET state = 'running', started_at = now(), dag_version_id = n.version_id,
-        timeout_at = now() + make_interval(secs => CAST(v.content ->> 'dagrun_timeout_s' AS float8))
-    FROM versioned n JOIN dag_version v ON v.id = n.version_id
-    WHERE r.id = n.id AND r.state = 'queued'
-    RETURNING r.id
-""")  # noqa: S608  only constants of this module
-
-_CREATE_TASK_INSTANCES = text("""
-    INSERT INTO task_instance (dag_run_id, dag_id, task_id, max_tries, pool, pool_slots, extra_pools, queue,
-                               run_priority, priority_weight, run_date, max_active_tis_per_dag,
-                               max_active_tis_per_dagrun)
-    SELECT r.id, r.dag_id, t.key, (t.value ->> 'retries')::int, t.value ->> 'pool', (t.value ->> 'pool_slots')::int,
-           NULLIF(t.value -> 'extra_pools', 'null'), t.value ->> 'queue', r.priority,
-           (t.value ->> 'priority_weight')::int,
-           CASE WHEN r.run_type = 'backfill' THEN r.started_at ELSE COALESCE(r.logical_date, r.run_after) END,
-           (t.value ->> 'max_active_tis_per_dag')::int, (t.value ->> 'max_active_tis_per_dagrun')::int
-    FROM dag_run r JOIN dag_version v ON v.id = r.dag_version_id, jsonb_each(v.content -> 'tasks') t
-    WHERE r.id = ANY(:run_ids)
-    ON CONFLICT DO NOTHING
-""")
-
 _FINISH = text(f"""
     UPDATE dag_run r SET state = n.state, ended_at = now()
     FROM unnest(CAST(:ids AS bigint[]), CAST(:states AS text[])) AS n (id, state)
@@ -207,31 +149,6 @@ def plan_next(connection: Connection, dag_ids: Collection[str]) -> None:
 def next_run(dag_id: str, run: DagRunInfo | None) -> NextRun:
     """Say in the database's words which run of a timetable comes next."""
     return NextRun(dag_id, run.logical_date, *run.data_interval, run.run_after) if run else NextRun(dag_id)
-
-
-def lock_dags_to_start(connection: Connection) -> list[str]:
-    """Lock the DAGs that have queued runs and room for them, except those that another scheduler has locked."""
-    return [row.dag_id for row in connection.execute(_LOCK_DAGS_TO_START)]
-
-
-def start_queued(connection: Connection, dag_ids: Sequence[str], limit: int) -> list[int]:
-    """Start queued runs within `max_active_runs`, in turn over the DAGs, and create their task instances.
-
-    Args:
-        connection: the transaction, which has locked the DAGs.
-        dag_ids: whose runs to start.
-        limit: most runs to start.
-
-    Returns:
-        The ids of the runs started.
-    """
-    run_ids = list(connection.scalars(_START, {"dag_ids": list(dag_ids), "limit": limit}))
-    remove_orphans(connection, run_ids)  # of runs that were cleared, and start again on another version
-    connection.execute(_CREATE_TASK_INSTANCES, {"run_ids": run_ids})
-    connection.execute(
-        text("INSERT INTO wakeup (dag_run_id) SELECT unnest(CAST(:run_ids AS bigint[]))"), {"run_ids": run_ids}
-    )
-    return run_ids
 
 
 def finish_running(connection: Connection, states: dict[int, RunState]) -> list[FinishedRun]:

@@ -176,6 +176,12 @@ dag_run = Table(
         "id",
         postgresql_where=text("state = 'queued' AND run_type = 'backfill'"),
     ),
+    Index("ix_dag_run_due", "run_after", postgresql_where=text("state = 'queued'")),
+    Index(
+        "ix_dag_run_open",
+        "dag_id",
+        postgresql_where=text("run_type = 'scheduled' AND state IN ('queued', 'running')"),
+    ),
     Index("ix_dag_run_scheduled", "dag_id", "logical_date", postgresql_where=text("run_type = 'scheduled'")),
     Index("ix_dag_run_timeout", "timeout_at", postgresql_where=text("state = 'running' AND timeout_at IS NOT NULL")),
 )

@@ -82,6 +82,7 @@ class Scheduler:
     def __init__(self, settings: Settings, broker: Broker, name: str) -> None:
         url, lease_s = settings.database.get_secret_value(), settings.scheduler.lease_s
         self._batch, self._parallelism = settings.scheduler.batch_size, settings.scheduler.parallelism
+        self._backfill_share = settings.scheduler.backfill_share
         # A scheduler that is paused inside a transaction loses its locks when its lease is over.
         self._engine = open_engine(url, name=name, idle_in_transaction_s=lease_s)
         self._versions = VersionCache()
@@ -126,7 +127,7 @@ class Scheduler:
             MetadataError: the database cannot be used.
         """
         created = self._guarded(lambda c, each: create_due_runs(c, self._batch, each))
-        started = self._guarded(lambda c, each: start_runs(c, self._batch, each))
+        started = self._guarded(lambda c, each: start_runs(c, self._batch, each, self._backfill_share))
         decided = self._guarded(lambda c, each: decide(c, self._versions, self._batch, each))
         queued = self._transact(lambda c: queue_ready(c, self._lease.process_id, self._batch, self._parallelism))
         self._publisher.submit(queued.messages)

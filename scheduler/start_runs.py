@@ -1,21 +1,26 @@
 """Step 2, start runs: `queued` → `running` within `max_active_runs`, in turn over the DAGs."""
 
-from turnout.metadata import runs
+from turnout.config.settings import BACKFILL_SHARE
 from turnout.metadata.engine import Connection
+from turnout.metadata.starting import lock_dags_to_start, start_queued
 from turnout.scheduler.guard import Each, together
+from turnout.scheduler.turns import share_out
 
 
-def start_runs(connection: Connection, limit: int, each: Each = together) -> int:
+def start_runs(
+    connection: Connection, limit: int, each: Each = together, backfill_share: float = BACKFILL_SHARE
+) -> int:
     """Start the queued runs that may run now and create their task instances.
 
     Args:
         connection: the transaction.
         limit: most runs to start.
         each: how to deal with the DAGs; one by one when one of them makes trouble.
+        backfill_share: the part of a DAG's `max_active_runs` that is guaranteed to its backfills.
 
     Returns:
         How many runs were started.
     """
-    dag_ids = runs.lock_dags_to_start(connection)
-    started = each(dag_ids, lambda some: runs.start_queued(connection, some, limit), lambda dag_id: {"dag_id": dag_id})
+    starts = share_out(lock_dags_to_start(connection, limit), limit, backfill_share)
+    started = each(starts, lambda some: start_queued(connection, some), lambda start: {"dag_id": start.dag_id})
     return sum(map(len, started))

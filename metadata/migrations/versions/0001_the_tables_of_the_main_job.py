@@ -201,6 +201,16 @@ def upgrade() -> None:
         postgresql_where=sa.text("state = 'queued' AND run_type = 'backfill'"),
     )
     op.create_index(
+        "ix_dag_run_due", "dag_run", ["run_after"], unique=False, postgresql_where=sa.text("state = 'queued'")
+    )
+    op.create_index(
+        "ix_dag_run_open",
+        "dag_run",
+        ["dag_id"],
+        unique=False,
+        postgresql_where=sa.text("run_type = 'scheduled' AND state IN ('queued', 'running')"),
+    )
+    op.create_index(
         "ix_dag_run_scheduled",
         "dag_run",
         ["dag_id", "logical_date"],

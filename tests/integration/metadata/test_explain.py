@@ -49,6 +49,7 @@ from turnout.metadata.queueing import Excluded, Lifted, LockedPool
 from turnout.metadata.runs import NewRun, NextRun
 from turnout.metadata.states import Cause, Outcome, RunState, TaskState
 from turnout.metadata.versions import VersionCache
+from turnout.scheduler.start_runs import start_runs
 from turnout.tasks.serialization import content_hash, serialize
 
 TASKS = 10
@@ -132,6 +133,19 @@ _FILL = (
     """,
     "INSERT INTO wakeup (dag_run_id, task_id) SELECT id, 't3' FROM dag_run WHERE state = 'running'",
     "INSERT INTO dag_run (dag_id, run_id, run_type) SELECT 'd' || n, 'q', 'manual' FROM generate_series(0, 9) n",
+    # DAGs of which thousands of runs wait, behind one that runs.
+    """
+    INSERT INTO dag (dag_id, is_paused, file_path, current_version_id, max_active_runs, next_run_after)
+    SELECT 'crowd' || n, false, 'd.py', :version, 1, now() + interval '1 day' FROM generate_series(0, 2) n
+    """,
+    """
+    INSERT INTO dag_run (dag_id, run_id, run_type, state, dag_version_id)
+    SELECT 'crowd' || n, 'first', 'manual', 'running', :version FROM generate_series(0, 2) n
+    """,
+    """
+    INSERT INTO dag_run (dag_id, run_id, run_type)
+    SELECT 'crowd' || mod(n, 3), t || n, t FROM generate_series(1, 6000) n, unnest('{manual,backfill}'::text[]) t
+    """,
     "INSERT INTO pool (name, slots) SELECT 'p' || n, 10 FROM generate_series(1, 5) n",
 )
 
@@ -257,13 +271,14 @@ def give_back_unpublished(connection: Connection, _: Big) -> None:
 def create(connection: Connection, _: Big) -> None:
     prepare(connection, "UPDATE dag SET next_run_after = now()")
     runs.lock_due_dags(connection, 500)
+    runs.plan_next(connection, [f"d{n}" for n in range(10)])
     runs.create_runs(connection, new_runs())
     runs.set_next_runs(connection, [NextRun(f"d{n}", NOW, NOW, NOW, NOW) for n in range(10)])
 
 
 def start(connection: Connection, _: Big) -> None:
-    prepare(connection, "UPDATE dag_run SET run_after = now() WHERE run_type = 'manual'")
-    runs.start_queued(connection, runs.lock_dags_to_start(connection), 500)
+    prepare(connection, "INSERT INTO dag_run (dag_id, run_id, run_type) VALUES ('d0', 'b', %s)", "backfill")
+    start_runs(connection, 500)
 
 
 def lock_timed_out(connection: Connection, _: Big) -> None:
@@ -412,8 +427,8 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
     "cancel": (cancel_run, {RUN_TASK, UNFINISHED}),
     "delete": (delete_run, {RUN_TASK}),
     "forget processes": (lambda c, _: processes.forget_old(c, 0), set()),
-    "create runs": (create, {RUNS, "uq_dag_run_dag_id_logical_date"}),
-    "start runs": (start, {RUNS}),
+    "create runs": (create, {"ix_dag_run_scheduled"}),
+    "start runs": (start, {"ix_dag_run_queued"}),
 }
 
 
@@ -476,6 +491,12 @@ def literal_of(node: ast.AST) -> str | None:
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "text" and isinstance(node.args[0], ast.Constant):
         return text(node.args[0].value).text
     return None
+
+
+def test_what_waits_to_be_started_costs_nothing_while_there_is_no_room(big: Engine) -> None:
+    plans = explain(big, lambda connection: start_runs(connection, 500))
+    assert {"ix_dag_run_queued", "ix_dag_run_queued_backfill"} <= set().union(*(plan.indexes for plan in plans))
+    assert max(plan.rows for plan in plans) <= 300
 
 
 def test_the_measure_itself_sees_a_table_that_is_read_from_end_to_end(big: Engine) -> None:
