@@ -346,9 +346,14 @@ _REFUSE = text("""
 """)
 
 _MISSING_POOLS = text("""
-    SELECT t.pool, count(*) AS waiting FROM task_instance t
-    WHERE t.state = 'scheduled' AND NOT EXISTS (SELECT 1 FROM pool p WHERE p.name = t.pool)
-    GROUP BY t.pool ORDER BY t.pool
+    SELECT w.pool, count(*) AS waiting FROM (
+        SELECT t.pool FROM task_instance t WHERE t.state = 'scheduled'
+        UNION ALL
+        SELECT e FROM task_instance t CROSS JOIN LATERAL jsonb_object_keys(t.extra_pools) e
+        WHERE t.state = 'scheduled' AND t.extra_pools IS NOT NULL
+    ) w
+    WHERE NOT EXISTS (SELECT 1 FROM pool p WHERE p.name = w.pool)
+    GROUP BY w.pool ORDER BY w.pool
 """)
 
 

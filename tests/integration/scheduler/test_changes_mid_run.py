@@ -84,9 +84,10 @@ def test_a_pool_made_smaller_than_its_use_ends_nothing_and_takes_nothing_until_t
     assert set(control.states(run).values()) == {"success"}
 
 
-def test_a_pool_that_is_used_cannot_be_deleted(control: Control, worker: int) -> None:
+@pytest.mark.parametrize("pool", ["small", {"default_pool": 1, "small": 2}])
+def test_a_pool_that_is_used_cannot_be_deleted(control: Control, worker: int, pool: str | dict[str, int]) -> None:
     resize(control, 3)
-    control.prepare(graph("d", {"a": []}, task={"pool": "small"}))
+    control.prepare(graph("d", {"a": []}, task={"pool": pool}))
     control.declare(graph("d", {"other": []}))  # no DAG names it any longer
     assert worker
     assert len(control.queue().messages) == 1

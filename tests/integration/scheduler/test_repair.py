@@ -218,15 +218,16 @@ def test_the_sweep_asks_for_a_look_at_every_active_run(
 
 
 def test_the_sweep_tells_of_tasks_that_wait_for_a_pool_that_is_not_there(control: Control, make: Make) -> None:
-    control.prepare(graph("d", {"a": [], "b": []}))
-    control.sql("UPDATE task_instance SET pool = 'warehouse'")
+    control.prepare(graph("d", {"a": [], "b": [], "c": []}))
+    control.sql("UPDATE task_instance SET pool = 'warehouse' WHERE task_id <> 'c'")
+    control.sql("""UPDATE task_instance SET extra_pools = '{"lake": 1, "default_pool": 1}' WHERE task_id <> 'b'""")
     reaper = make(sweep_interval_s=0.001)
     with structlog.testing.capture_logs() as said:
         while not any(entry["event"] == "pool.missing" for entry in said):
             reaper.run_once()
-    [entry] = [entry for entry in said if entry["event"] == "pool.missing"]
-    assert (entry["pool"], entry["waiting"]) == ("warehouse", 2)
-    assert entry["remedy"] == "turnout pools set warehouse SLOTS"
+    missing = {entry["pool"]: entry for entry in said if entry["event"] == "pool.missing"}
+    assert {pool: entry["waiting"] for pool, entry in missing.items()} == {"warehouse": 2, "lake": 2}
+    assert missing["warehouse"]["remedy"] == "turnout pools set warehouse SLOTS"
 
 
 def test_the_sweep_removes_what_keeps_a_run_from_its_end_though_its_version_does_not_have_it(
