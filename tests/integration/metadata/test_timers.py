@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from tests.control import Control, graph
-from turnout.metadata.timers import seconds_until_next_due
+from turnout.metadata.timers import OTHERS_NEWS_S, seconds_until_next_due
 
 
 def due_in_s(control: Control) -> float | None:
@@ -39,4 +40,16 @@ def test_a_retry_is_one_too_and_what_is_overdue_is_none(control: Control) -> Non
     control.finish([one.key for one in claimed], "up_for_retry", retry_delay_s=20)  # type: ignore[arg-type]
     assert due_in_s(control) == pytest.approx(20, abs=5)
     control.sql("UPDATE task_instance SET next_try_at = now()")
+    assert due_in_s(control) is None
+
+
+def test_news_that_another_scheduler_has_in_hand_are_looked_after_soon(control: Control) -> None:
+    control.declare(graph("d", {"a": []}))
+    run = control.insert_run("d")
+    control.start()
+    with control.engine.begin() as other:
+        other.execute(text("SELECT 1 FROM dag_run WHERE id = :run FOR NO KEY UPDATE"), {"run": run})
+        assert control.decide().runs == 0
+        assert due_in_s(control) == pytest.approx(OTHERS_NEWS_S, abs=OTHERS_NEWS_S / 2)
+    assert control.decide().runs == 1
     assert due_in_s(control) is None
