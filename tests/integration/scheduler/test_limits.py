@@ -347,18 +347,36 @@ class TestSideBySide:
         assert (len(queued.messages), queued.is_contended) == (3, False)
 
 
-@pytest.mark.parametrize("turn", range(2))
-def test_schedulers_at_the_same_time_exceed_no_limit_that_spans_pools(
-    control: Control, engine: Engine, turn: int
+@pytest.mark.parametrize(("table", "column", "value"), [("dag_run", "run_id", "run"), ("dag", "dag_id", "one")])
+def test_what_another_scheduler_has_locked_is_left_to_it_and_hides_nobody(
+    control: Control, table: str, column: str, value: str
 ) -> None:
-    """The database itself refuses an instant at which too many of a run or of a task would be active."""
+    control.worker(slots=1)
+    wait(control, "one", ["t"], max_active_tis_per_dag=1, priority_weight=2)
+    control.declare(graph("two", {"other": []}))
+    control.insert_run("two", "other")
+    control.start()
+    control.decide()
+    with control.engine.begin() as other:
+        other.execute(text(f"SELECT 1 FROM {table} WHERE {column} = '{value}' FOR NO KEY UPDATE"))  # noqa: S608
+        queued = control.queue()
+        assert (names(queued.messages), queued.is_contended) == (["other"], True)
+    control.sql("UPDATE process SET slots = 2 WHERE kind = 'worker'")
+    assert names(control.queue().messages) == ["t"]
+
+
+@pytest.mark.parametrize("parallelism", [None, 13])
+def test_schedulers_at_the_same_time_exceed_no_limit_that_spans_pools(
+    control: Control, engine: Engine, parallelism: int | None
+) -> None:
+    """Three of them queue side by side, or one after the other, and a fourth connection watches what is active."""
     limits = {"max_active_tasks": 5, "max_active_runs": 4}
     for name in ("p1", "p2", "p3"):
         pool(control, name, 6)
     worker = control.worker(slots=1000)
-    control.declare(graph(f"d{turn}", {f"t{number:02}": [] for number in range(40)}, **limits))
+    control.declare(graph("d", {f"t{number:02}": [] for number in range(40)}, **limits))
     for number in range(4):
-        control.insert_run(f"d{turn}", f"r{number}")
+        control.insert_run("d", f"r{number}")
     control.start()
     control.sql("UPDATE task_instance SET pool = 'p' || 1 + id % 3, max_active_tis_per_dag = 2")
     control.sql("UPDATE task_instance SET extra_pools = '{\"default_pool\": 1}' WHERE id % 4 = 0")
@@ -367,7 +385,7 @@ def test_schedulers_at_the_same_time_exceed_no_limit_that_spans_pools(
 
     def schedule(scheduler_id: int) -> None:
         while not done.is_set():
-            control.work(transact(engine, lambda c: queue_ready(c, scheduler_id, 500, 13)).messages, worker)
+            control.work(transact(engine, lambda c: queue_ready(c, scheduler_id, 500, parallelism)).messages, worker)
 
     def watch() -> None:
         while not done.is_set():
@@ -387,5 +405,5 @@ def test_schedulers_at_the_same_time_exceed_no_limit_that_spans_pools(
             future.result(120)
     assert 2 < most["run"] <= 5
     assert 1 <= most["task"] <= 2
-    assert 5 < most["all"] <= 13
+    assert 5 < most["all"] <= (parallelism or 20)
     assert control.sql("SELECT count(*) FROM task_instance WHERE try_number = 1") == [160]
