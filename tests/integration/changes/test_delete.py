@@ -1,6 +1,7 @@
 """Deleting: runs, or a DAG with its history; nothing that belongs to them is left, and nothing else goes."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -104,3 +105,13 @@ def test_a_dag_whose_run_has_not_ended_is_deleted_only_by_force(control: Control
         person.delete_dag()
     person.delete_dag(force=True)
     assert counts(control) == dict.fromkeys(TABLES, 0)
+
+
+def test_the_next_run_waits_no_longer_for_one_that_is_gone(control: Control, person: Person, ran: Ran) -> None:
+    control.declare(graph("d", {"a": []}, task={"depends_on_past": True}))
+    for day in (1, 2):
+        control.insert_run("d", f"day{day}", logical_date=datetime(2024, 1, day, tzinfo=UTC))
+    ran(a=TaskState.FAILED)
+    assert control.decide().moved == 0
+    person.delete_run("day1")
+    assert control.decide().moved == 1

@@ -174,3 +174,15 @@ def test_a_run_that_is_marked_does_not_start(control: Control, person: Person) -
     assert control.start() == 0
     assert control.run_state(run) == "success"
     assert control.sql("SELECT ended_at IS NOT NULL FROM dag_run") == [True]
+
+
+def test_the_next_run_learns_of_what_it_waited_for(control: Control, person: Person, ran: Ran) -> None:
+    control.declare(graph("d", {"a": []}, task={"depends_on_past": True}))
+    first, second = [
+        control.insert_run("d", f"day{day}", logical_date=datetime(2024, 1, day, tzinfo=UTC)) for day in (1, 2)
+    ]
+    ran(a=FAILED)
+    assert (control.states(first), control.states(second)) == ({"a": "failed"}, {"a": "none"})
+    person.mark_run(RunState.SUCCESS, "day1")
+    assert control.decide().moved == 1
+    assert control.states(second) == {"a": "scheduled"}
