@@ -76,8 +76,8 @@ class _Teller:
             message = f"Pool {pool} is full: {users.slots} of {slots} slots are used{_by(users)}."
         else:
             message = (
-                f"Pool {pool} has {slots - users.slots} of {slots} slots free, and the task needs {needed}: "
-                f"{users.slots} are used{_by(users)}."
+                f"Pool {pool} has {slots - users.slots} of {slots} slots free, and the task needs {needed}; "
+                f"the others are used{_by(users, ' by')}."
             )
         remedy = f"Wait, or give it more slots: turnout pools set {pool} N"
         return self._held(Reason(Why.POOL_FULL, message, remedy, pool, limit=slots, needed=needed), stopped, users)
@@ -131,9 +131,11 @@ class _Teller:
             and count.queue is not None
             and any(worker.serves(count.pool, count.queue) for worker in serving)
         )
-        who = f"{counted(len(serving), 'worker')} of queue {queue} ({listed([worker.name for worker in serving])})"
+        who = f"{counted(len(serving), 'live worker')} of queue {queue} ({listed([worker.name for worker in serving])})"
         if stopped.is_used_up:
-            message = f"The {who} have no free slot: {running} of {slots} run tasks, {coming} more are on their way."
+            message = (
+                f"{who} with no free slot: of {slots} slots, {running} run tasks and {coming} wait for their claim."
+            )
         else:
             message = (
                 f"The free slots of the {who} ({max(0, slots - running - coming)} of {slots}) go to {self._before()}."

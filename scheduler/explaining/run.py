@@ -26,6 +26,8 @@ def explain_run(connection: Connection, dag_id: str, run_id: str) -> RunExplanat
         reasons = [Reason(Why.RUN_FINISHED, message, "Nothing to do.", is_blocking=False)]
     said = waits_for(reasons)
     verdict = f"Run {run_id} is {run.state} and waits: {said}." if said else reasons[0].message
+    if said and run.state == RunState.RUNNING:
+        verdict = f"{reasons[0].message.removesuffix('.')}, and waits: {said}."
     return RunExplanation(dag_id, run_id, run.state, verdict, said or None, reasons)
 
 

@@ -13,7 +13,7 @@ from turnout.metadata.listings.platform_facts import (
     live_schedulers,
     live_worker_facts,
 )
-from turnout.metadata.listings.spoken import counted, duration, listed
+from turnout.metadata.listings.spoken import duration, listed
 from turnout.metadata.messages import celery_queue
 
 #: A loop ends a pass at least every few seconds, unless it hangs or its database does.
@@ -53,8 +53,8 @@ def scheduler_reasons(connection: Connection) -> list[Reason]:
     return [
         Reason(
             Why.SCHEDULER_STALLED,
-            f"{counted(len(names), 'scheduler')} ({listed(names)}) hold a lease, but no loop has ended for "
-            f"{duration(quiet_s)}.",
+            f"No scheduler has ended a loop for {duration(quiet_s)}, though {listed(names)} "
+            f"{'is' if len(names) == 1 else 'are'} alive.",
             "Look into the log of the schedulers, and restart them.",
             who=names,
             who_count=len(names),

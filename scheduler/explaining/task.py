@@ -2,7 +2,7 @@
 
 from turnout.config.settings import SchedulerSettings
 from turnout.metadata.engine import Connection
-from turnout.metadata.listings.explanations import Reason, TaskExplanation, Why
+from turnout.metadata.listings.explanations import Line, Reason, TaskExplanation, Why
 from turnout.metadata.listings.line import read_line
 from turnout.metadata.listings.run_facts import read_run_facts
 from turnout.metadata.listings.runs import find_run
@@ -50,8 +50,9 @@ def explain_task(
             None,
         )
     else:
-        state, reasons = task.state, _reasons(connection, task, settings or SchedulerSettings())
+        state = task.state
         line = read_line(connection, task) if state == TaskState.SCHEDULED else None
+        reasons = _reasons(connection, task, line, settings or SchedulerSettings())
     said = waits_for(reasons)
     verdict = f"Task {task_id} is {state} and waits: {said}." if said else reasons[0].message
     return TaskExplanation(
@@ -67,7 +68,7 @@ def explain_task(
     )
 
 
-def _reasons(connection: Connection, task: TaskFacts, settings: SchedulerSettings) -> list[Reason]:
+def _reasons(connection: Connection, task: TaskFacts, line: Line | None, settings: SchedulerSettings) -> list[Reason]:
     match task.state:
         case state if state in FINISHED:
             return ended_reasons(connection, task)
@@ -75,8 +76,8 @@ def _reasons(connection: Connection, task: TaskFacts, settings: SchedulerSetting
             return running_reasons(connection, task)
         case TaskState.QUEUED:
             return queued_reasons(connection, task, settings)
-        case TaskState.SCHEDULED:
-            found = [*_around(task), *_in_line(connection, task, settings), *scheduler_reasons(connection)]
+        case TaskState.SCHEDULED if line is not None:
+            found = [*_around(task), *_in_line(connection, task, line, settings), *scheduler_reasons(connection)]
             ready = Reason(
                 Why.CAN_START,
                 f"Task {task.task_id} can start now: the next pass of a scheduler will queue it.",
@@ -129,10 +130,10 @@ def _around(task: TaskFacts) -> list[Reason]:
     return dag_reasons(task, needs_file=task.run_state == RunState.QUEUED)
 
 
-def _in_line(connection: Connection, task: TaskFacts, settings: SchedulerSettings) -> list[Reason]:
+def _in_line(connection: Connection, task: TaskFacts, line: Line, settings: SchedulerSettings) -> list[Reason]:
     too_small = [one for one in lasting_pool_reasons(connection, task) if one.reason is Why.POOL_TOO_SMALL]
     but = [reason.subject for reason in too_small if reason.subject]
-    return [*too_small, *limit_reasons(connection, task, read_line(connection, task), settings, but)]
+    return [*too_small, *limit_reasons(connection, task, line, settings, but)]
 
 
 def _reasons_before_it_exists(connection: Connection, dag_run_id: int, task_id: str, map_index: int) -> list[Reason]:

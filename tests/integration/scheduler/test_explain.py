@@ -190,7 +190,7 @@ def test_slots_that_are_kept_for_a_task_that_needs_more_are_said_to_be(control: 
         "The free slots of pool cards (2 of 3) are kept for e run big, which needs 3 and stands before it in line."
     )
     big = only(explain(control, "e", "big"))
-    assert big.message == "Pool cards has 2 of 3 slots free, and the task needs 3: 1 are used, by d run a."
+    assert big.message == "Pool cards has 2 of 3 slots free, and the task needs 3; the others are used by d run a."
 
 
 def test_a_pool_that_is_too_small_is_said_to_make_it_fail(control: Control) -> None:
@@ -221,7 +221,7 @@ def test_busy_workers_are_said_to_be_with_their_slots(control: Control) -> None:
     control.claim([first], worker)
     reason = only(explain(control, "d", "c"))
     assert reason.message == (
-        "The 1 worker of queue default (w) have no free slot: 1 of 2 run tasks, 1 more are on their way."
+        "1 live worker of queue default (w) with no free slot: of 2 slots, 1 run tasks and 1 wait for their claim."
     )
     assert (reason.limit, reason.used) == (2, 2)
 
@@ -329,7 +329,7 @@ def test_a_scheduler_whose_loop_stands_still_is_told(control: Control) -> None:
     wait(control, "d", ["a"])
     control.sql("UPDATE process SET last_loop_at = now() - interval '5 min' WHERE kind = 'scheduler'")
     reason = only(explain(control, "d", "a"))
-    assert reason.message == "1 scheduler (test) hold a lease, but no loop has ended for 5 min."
+    assert reason.message == "No scheduler has ended a loop for 5 min, though test is alive."
 
 
 def test_a_task_whose_run_has_not_started_says_why_the_run_does_not(control: Control) -> None:
