@@ -12,6 +12,7 @@ from turnout.cli.options import LIMIT, DagArgument, LimitOption, Output, OutputO
 from turnout.cli.output import plain, show_page, show_record
 from turnout.cli.run_changes import run_cancel, run_clear, run_mark
 from turnout.cli.waiting import wait_for_run
+from turnout.config.settings import load_settings
 from turnout.metadata.listings.runs import list_runs, show_run
 from turnout.metadata.states import RunState
 from turnout.scheduler.explaining.run import explain_run
@@ -43,7 +44,9 @@ def show(dag_id: DagArgument, run_id: RunArgument, output: OutputOption = Output
 @app.command()
 def explain(dag_id: DagArgument, run_id: RunArgument, output: OutputOption = Output.TABLE) -> None:
     """Say why a run does not start or end: all that it waits for right now, and what to do."""
-    show_explanation(in_database(lambda connection: explain_run(connection, dag_id, run_id)), output)
+    settings = load_settings().scheduler
+    explanation = in_database(lambda connection: explain_run(connection, dag_id, run_id, settings=settings))
+    show_explanation(explanation, output)
 
 
 @app.command()

@@ -148,8 +148,11 @@ def lock_dags_to_start(connection: Connection, limit: int) -> list[WaitingDag]:
         limit: most waiting runs to look at of each.
     """
     dag_ids = list(connection.scalars(_LOCK_DAGS_TO_START))
-    if not dag_ids:
-        return []
+    return read_lines(connection, dag_ids, limit) if dag_ids else []
+
+
+def read_lines(connection: Connection, dag_ids: Sequence[str], limit: int) -> list[WaitingDag]:
+    """Read who waits to start of some DAGs; those of which nobody may are left out."""
     rows = connection.execute(_READ_LINES, {"dag_ids": dag_ids, "limit": limit}).mappings()
     return [WaitingDag(**row) for row in rows if row["waiting"] or row["waiting_backfills"]]
 

@@ -22,6 +22,7 @@ class RunFacts:
     dag_id: str
     run_id: str
     run_type: str
+    priority: int
     state: str
     run_after: datetime
     queued_at: datetime
@@ -37,6 +38,11 @@ class RunFacts:
     import_error_at: datetime | None
     content: Content | None  # of its own version once it has started, before that of the DAG's current one
 
+    @property
+    def is_backfill(self) -> bool:
+        """Whether it stands in the line of its DAG's backfills."""
+        return self.run_type == "backfill"
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -47,8 +53,8 @@ class Runs:
 
 
 _FACTS = text("""
-    SELECT r.id, clock_timestamp() AS now, r.dag_id, r.run_id, r.run_type, r.state, r.run_after, r.queued_at,
-           r.started_at, r.ended_at, r.timeout_at, d.is_paused, d.is_active, d.max_active_runs, d.file_path,
+    SELECT r.id, clock_timestamp() AS now, r.dag_id, r.run_id, r.run_type, r.priority, r.state, r.run_after,
+           r.queued_at, r.started_at, r.ended_at, r.timeout_at, d.is_paused, d.is_active, d.max_active_runs, d.file_path,
            e.message AS import_error, e.line AS import_error_line, e.at AS import_error_at, v.content
     FROM dag_run r JOIN dag d ON d.dag_id = r.dag_id
     LEFT JOIN dag_version v ON v.id = CASE WHEN r.state = 'queued' THEN d.current_version_id ELSE r.dag_version_id END
@@ -58,15 +64,15 @@ _FACTS = text("""
 
 _RUNS = """
     SELECT h.run_id, h.runs FROM (
-        SELECT r.run_id, r.run_after, r.id, count(*) OVER () AS runs FROM dag_run r
-        WHERE r.dag_id = :dag_id AND {condition} ORDER BY r.run_after, r.id LIMIT :shown
-    ) h ORDER BY h.run_after, h.id
+        SELECT r.run_id, r.priority, r.run_after, r.id, count(*) OVER () AS runs FROM dag_run r
+        WHERE r.dag_id = :dag_id AND {condition} ORDER BY r.priority DESC, r.run_after, r.id LIMIT :shown
+    ) h ORDER BY h.priority DESC, h.run_after, h.id
 """
+_IS_DUE = "r.state = 'queued' AND r.run_after <= clock_timestamp() AND (r.run_type = 'backfill') = :is_backfill"
 _RUNNING = text(_RUNS.format(condition="r.state = 'running'"))
+_DUE = text(_RUNS.format(condition=_IS_DUE))
 _BEFORE = text(
-    _RUNS.format(
-        condition="r.state = 'queued' AND r.run_after <= clock_timestamp() AND (r.run_after, r.id) < (:run_after, :id)"
-    )
+    _RUNS.format(condition=f"{_IS_DUE} AND (-CAST(r.priority AS bigint), r.run_after, r.id) < (:rank, :run_after, :id)")
 )
 
 _TASKS = text(f"""
@@ -87,14 +93,23 @@ def running_runs(connection: Connection, dag_id: str) -> Runs:
 
 
 def queued_before(connection: Connection, run: RunFacts) -> Runs:
-    """Find the queued runs of a DAG that start before one of its runs."""
-    values = {"dag_id": run.dag_id, "run_after": run.run_after, "id": run.id, "shown": _SHOWN}
-    return _runs(connection.execute(_BEFORE, values).all())
+    """Find the queued runs that stand before a run in its line: that of its DAG's backfills, or that of all others."""
+    values = {**_line(run.dag_id, is_backfill=run.is_backfill), "rank": -run.priority}
+    return _runs(connection.execute(_BEFORE, {**values, "run_after": run.run_after, "id": run.id}).all())
+
+
+def queued_in_other_line(connection: Connection, run: RunFacts) -> Runs:
+    """Find the queued runs of a run's DAG that stand in the line in which it does not."""
+    return _runs(connection.execute(_DUE, _line(run.dag_id, is_backfill=not run.is_backfill)).all())
 
 
 def unfinished_tasks(connection: Connection, dag_run_id: int) -> dict[str, tuple[int, list[str]]]:
     """Count the unfinished task instances of a run by state, with the task ids of the first few."""
     return {row.state: (row.tasks, row.first) for row in connection.execute(_TASKS, {"id": dag_run_id})}
+
+
+def _line(dag_id: str, *, is_backfill: bool) -> dict[str, object]:
+    return {"dag_id": dag_id, "is_backfill": is_backfill, "shown": _SHOWN}
 
 
 def _runs(rows: Sequence[object]) -> Runs:

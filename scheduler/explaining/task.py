@@ -41,18 +41,19 @@ def explain_task(
     Raises:
         NotFoundError: there is no such DAG, run, task or map index.
     """
+    limits = settings or SchedulerSettings()
     run = find_run(connection, dag_id, run_id)
     task = read_task_facts(connection, run, task_id, map_index)
     if task is None:
         state, reasons, line = (
             TaskState.NONE.value,
-            _reasons_before_it_exists(connection, run, task_id, map_index),
+            _reasons_before_it_exists(connection, run, task_id, map_index, limits),
             None,
         )
     else:
         state = task.state
         line = read_line(connection, task) if state == TaskState.SCHEDULED else None
-        reasons = _reasons(connection, task, line, settings or SchedulerSettings())
+        reasons = _reasons(connection, task, line, limits)
     said = waits_for(reasons)
     verdict = f"Task {task_id} is {state} and waits: {said}." if said else reasons[0].message
     return TaskExplanation(
@@ -85,7 +86,11 @@ def _reasons(connection: Connection, task: TaskFacts, line: Line | None, setting
                 is_blocking=False,
             )
         case _:
-            found = [*_of_its_own(connection, task), *_lasting(connection, task), *scheduler_reasons(connection)]
+            found = [
+                *_of_its_own(connection, task, settings),
+                *_lasting(connection, task),
+                *scheduler_reasons(connection),
+            ]
             ready = Reason(
                 Why.DECISION_DUE,
                 f"All that task {task.task_id} waited for has come: the next pass of a scheduler decides about it.",
@@ -95,7 +100,7 @@ def _reasons(connection: Connection, task: TaskFacts, line: Line | None, setting
     return found if any(reason.is_blocking for reason in found) else [ready, *found]
 
 
-def _of_its_own(connection: Connection, task: TaskFacts) -> list[Reason]:
+def _of_its_own(connection: Connection, task: TaskFacts, settings: SchedulerSettings) -> list[Reason]:
     """Say what comes before its turn."""
     if task.state != TaskState.NONE:
         return time_reasons(task)
@@ -107,7 +112,7 @@ def _of_its_own(connection: Connection, task: TaskFacts) -> list[Reason]:
     if task.run_state in RUN_FINISHED:
         message = f"Its run has ended ({task.run_state}): nothing of it starts any more."
         return [Reason(Why.RUN_FINISHED, message, f"turnout runs clear {task.dag_id} {task.run_id}")]
-    reasons = reasons_not_started(connection, read_run_facts(connection, task.dag_run_id))
+    reasons = reasons_not_started(connection, read_run_facts(connection, task.dag_run_id), settings)
     return [reason for reason in reasons if reason.reason not in _SAID_ANYWAY]
 
 
@@ -136,7 +141,9 @@ def _in_line(connection: Connection, task: TaskFacts, line: Line, settings: Sche
     return [*too_small, *limit_reasons(connection, task, line, settings, but)]
 
 
-def _reasons_before_it_exists(connection: Connection, dag_run_id: int, task_id: str, map_index: int) -> list[Reason]:
+def _reasons_before_it_exists(
+    connection: Connection, dag_run_id: int, task_id: str, map_index: int, settings: SchedulerSettings
+) -> list[Reason]:
     """Say why the run has not started, for a task that its DAG has."""
     run = read_run_facts(connection, dag_run_id)
     declared = run.content["tasks"] if run.content and run.state == RunState.QUEUED else ()
@@ -144,4 +151,4 @@ def _reasons_before_it_exists(connection: Connection, dag_run_id: int, task_id: 
         raise no_such_task(connection, run.id, (run.dag_id, run.run_id, task_id), map_index, declared)
     message = f"Run {run.run_id} has not started: its tasks come into being when it does."
     not_yet = Reason(Why.RUN_NOT_STARTED, message, f"turnout runs explain {run.dag_id} {run.run_id}", is_blocking=False)
-    return [*reasons_not_started(connection, run), not_yet]
+    return [*reasons_not_started(connection, run, settings), not_yet]

@@ -361,9 +361,28 @@ def test_a_run_that_waits_for_others_names_them(control: Control) -> None:
     explanation = explain_the_run(control, "d", "third")
     assert explanation.verdict == (
         "Run third is queued and waits: 1 run of DAG d of at most 1 are running (max_active_runs): first; "
-        "1 queued run of the DAG start before it: second."
+        "before it in the line of the DAG: 1 queued run (second)."
     )
     assert [reason.who for reason in explanation.reasons] == [["first"], ["second"]]
+
+
+def test_a_run_stands_behind_those_of_higher_priority_and_lets_backfills_have_their_share(control: Control) -> None:
+    control.declare(graph("d", LINE, max_active_runs=2))
+    control.insert_run("d", "first")
+    control.start()
+    control.insert_run("d", "mine")
+    control.insert_run("d", "urgent", priority=3)
+    reason = only(explain_the_run(control, "d", "mine"))
+    assert (reason.reason, reason.who) == (Why.RUNS_BEFORE, ["urgent"])
+    control.sql("DELETE FROM dag_run WHERE run_id = 'urgent'")
+    control.insert_run("d", "old", run_type="backfill")
+    control.sql("UPDATE dag SET backfill_turn = 0.9")
+    reason = only(explain_the_run(control, "d", "mine"))
+    assert reason.message == (
+        "The next starts are those of backfill runs of the DAG: old (a share of 0.25 of max_active_runs, 2, is for "
+        "backfills)."
+    )
+    assert why(explain_the_run(control, "d", "old")) == ["can_start"]
 
 
 def test_a_run_says_when_it_is_due_whether_its_dag_is_paused_or_gone_and_that_no_scheduler_lives(

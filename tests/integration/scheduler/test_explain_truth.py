@@ -11,14 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given, note, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 
+from tests.control import Control, graph
 from turnout.config.settings import SchedulerSettings
 from turnout.metadata import processes
 from turnout.metadata.listings.explanations import Reason, TaskExplanation, Why
 from turnout.metadata.processes import Registration
+from turnout.scheduler.explaining.run import explain_run
 from turnout.scheduler.explaining.task import explain_task
 from turnout.scheduler.queue import queue_ready
 
@@ -281,3 +283,48 @@ def test_an_explanation_is_what_the_critical_section_does(engine: Engine) -> Non
 
     check()
     assert len(removed) > 7, removed  # else the drawing has become too narrow
+
+
+lines = st.lists(
+    st.fixed_dictionaries(
+        {
+            "run_type": st.sampled_from(["manual", "manual", "backfill"]),
+            "state": st.sampled_from(["queued", "queued", "queued", "running"]),
+            "priority": st.integers(0, 1),
+            "due_in_h": st.sampled_from([-1, -1, -1, 1]),
+        }
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@settings(
+    max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(drawn=lines, max_active_runs=st.integers(0, 5), turn=st.sampled_from([0.0, 0.5, 0.8]), is_paused=st.booleans())
+def test_a_run_is_said_to_start_just_when_it_is_started(
+    control: Control, drawn: list[dict[str, Any]], max_active_runs: int, turn: float, is_paused: bool
+) -> None:
+    is_paused = is_paused and not drawn[0]["priority"]
+    control.sql("DELETE FROM dag")
+    control.declare(graph("d", {"t": []}, max_active_runs=max(1, max_active_runs)))
+    for number, run in enumerate(drawn):
+        columns = {key: run[key] for key in ("run_type", "state", "priority")}
+        control.insert_run("d", f"r{number}", **columns)
+        control.sql(
+            "UPDATE dag_run SET run_after = now() + make_interval(hours => :h) WHERE run_id = :run_id",
+            h=run["due_in_h"],
+            run_id=f"r{number}",
+        )
+    values = {"most": max_active_runs, "turn": turn, "is_paused": is_paused}
+    control.sql("UPDATE dag SET max_active_runs = :most, backfill_turn = :turn, is_paused = :is_paused", **values)
+    queued = control.sql("SELECT run_id FROM dag_run WHERE state = 'queued'")
+    told = {run_id: control.do(lambda c, run_id=run_id: explain_run(c, "d", run_id)) for run_id in queued}
+    control.start()
+    started = set(control.sql("SELECT run_id FROM dag_run WHERE state = 'running'"))
+    for run_id, explanation in told.items():
+        words = [reason.reason for reason in explanation.reasons]
+        note(f"{run_id}: {words}")
+        assert (run_id in started) == (words == [Why.CAN_START])
+        assert any(reason.is_blocking for reason in explanation.reasons) == (run_id not in started)
