@@ -35,7 +35,7 @@ def verdict_on(tasks: Tasks, task_id: str, states: States) -> Verdict | None:
     The setups that it lies behind have the first word: it runs only when they succeeded, whatever its trigger rule.
     """
     task = tasks[task_id]
-    around = follow(TriggerRule.ALL_SUCCESS, _of(task["setups"], states))
+    around = follow(TriggerRule.ALL_SUCCESS, _of(task["setups"], states)) if task["setups"] else RUN
     if around != RUN:
         return around
     setups = [other for other in task["upstream"] if tasks[other]["is_setup"]]

@@ -33,7 +33,7 @@ def make_teardown(task: "BaseOperator", setups: "Iterable[BaseOperator]", *, on_
     if task.trigger_rule not in (TriggerRule.ALL_SUCCESS, TriggerRule.ALL_DONE_SETUP_SUCCESS):
         raise DagError(
             f"{_name(task)} has trigger_rule {str(task.trigger_rule)!r}, but a teardown always runs by "
-            f"{str(TriggerRule.ALL_DONE_SETUP_SUCCESS)!r}: remove the argument."
+            f"{str(TriggerRule.ALL_DONE_SETUP_SUCCESS)!r}: give it that one."
         )
     task.is_teardown = True
     task.on_failure_fail_dagrun = on_failure_fail_dagrun

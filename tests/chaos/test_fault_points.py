@@ -12,7 +12,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -57,14 +57,20 @@ def prepare(control: Control) -> None:
         graph("unheard", {"a": []}),
         graph("waiting", {"a": [], "b": ["a"]}),
         graph("due", {"a": []}, schedule="@daily", start_date=datetime(2026, 1, 1, tzinfo=UTC), catchup=False),
+        graph("past", {"a": []}, task={"depends_on_past": True}),
+        graph("fast", {"a": [], "b": []}, fail_fast=True),
+        graph("late", {"a": []}, dagrun_timeout=timedelta(hours=1), max_consecutive_failed_dag_runs=1),
     )
     worker, dead_worker, dead_scheduler = control.worker(), control.worker(), control.do(rows.insert_scheduler)
-    for dag_id in ("line", "retried"):
+    for dag_id in ("line", "retried", "fast"):
         control.insert_run(dag_id)
+    for dag_id, day in (("past", 1), ("past", 2), ("late", 1)):
+        control.insert_run(dag_id, f"day{day}", logical_date=f"2026-01-{day:02}")
     control.start()
     control.decide()
     messages = control.queue().messages
-    control.work([message for message in messages if message.dag_id == "line"], worker)
+    control.work([message for message in messages if message.dag_id in ("line", "past")], worker)
+    control.work([m for m in messages if (m.dag_id, m.task_id) == ("fast", "a")], worker, a=TaskState.FAILED)
     (retried,) = control.claim([message for message in messages if message.dag_id == "retried"], worker)
     control.finish([retried.key], TaskState.UP_FOR_RETRY, retry_delay_s=NEVER_S)
     control.insert_run("lost")
@@ -82,8 +88,10 @@ def prepare(control: Control) -> None:
     control.kill(dead_scheduler)
     control.insert_run("waiting")
     control.sql("""
-        INSERT INTO wakeup (dag_run_id, task_id) SELECT id, 'a' FROM dag_run WHERE dag_id IN ('line', 'retried')
+        INSERT INTO wakeup (dag_run_id, task_id)
+        SELECT id, 'a' FROM dag_run WHERE dag_id IN ('line', 'retried', 'past', 'fast')
     """)
+    control.sql("UPDATE dag_run SET timeout_at = now() WHERE dag_id = 'late'")
     control.sql("UPDATE task_instance SET next_try_at = now() WHERE state = 'up_for_retry'")
     control.sql("UPDATE dag SET next_run_after = now() WHERE dag_id = 'due'")
 
@@ -251,9 +259,11 @@ def test_killed_between_two_statements_it_is_not_missed(
 
 def assert_all_well(others: Successors) -> None:
     control = others.control
-    assert control.sql(STATES) == [("success", 6)]
+    assert sorted(control.sql(STATES)) == [("failed", 2), ("success", 8)]
     assert set(others.claimed.values()) == {1}, "an attempt was started twice"
-    assert set(control.sql("SELECT state FROM task_instance")) == {"success"}
+    not_well = control.sql("SELECT DISTINCT dag_id, task_id, state FROM task_instance WHERE state <> 'success'")
+    assert sorted(not_well) == [("fast", "a", "failed"), ("fast", "b", "skipped"), ("late", "a", "skipped")]
+    assert control.sql("SELECT dag_id FROM dag WHERE is_paused") == ["late"]
     again = control.sql("SELECT dag_id, infra_failures FROM task_instance WHERE try_number > 1 ORDER BY dag_id")
     assert again == [("lost", 1), ("retried", 0)], "a task ran again though no worker was lost"
 

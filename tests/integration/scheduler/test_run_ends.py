@@ -48,6 +48,14 @@ def test_the_first_failure_ends_all_that_runs_or_waits(control: Control) -> None
     assert control.finish([claimed["runs"].key]) == []
 
 
+def test_the_failure_of_a_task_that_nothing_follows_ends_the_run_too(control: Control) -> None:
+    run, worker = control.prepare(graph("d", {"bad": [], "other": []}, fail_fast=True)), control.worker()
+    control.work([message for message in control.queue().messages if message.task_id == "bad"], worker, bad=FAILED)
+    control.decide()
+    assert control.states(run) == {"bad": "failed", "other": "skipped"}
+    assert control.run_state(run) == "failed"
+
+
 def test_a_retry_is_no_failure_yet_and_without_the_argument_nothing_is_ended(control: Control) -> None:
     run, _, claimed = mixed(control, graph("d", WIDE, fail_fast=True))
     control.decide()
