@@ -131,8 +131,9 @@ def test_a_task_that_the_run_before_does_not_have_does_not_wait_for_it(control: 
 
 def test_runs_of_other_dags_and_later_ones_are_no_past(control: Control) -> None:
     dag = graph("d", {"a": []}, task={"depends_on_past": True})
+    control.declare(graph("other", {"a": []}))
+    control.insert_run("other", logical_date="2012-12-31")
     (first,) = days(control, dag, 1)
-    days(control, graph("other", {"a": []}), 1)
     later = control.insert_run("d", "later", logical_date="2014-01-01")
     undated = control.insert_run("d", "undated")
     begin(control)
@@ -172,6 +173,16 @@ def test_only_what_waits_in_the_next_run_is_woken(control: Control) -> None:
     control.decide()
     assert control.states(first) == {"a": "success", "b": "queued"}
     assert control.sql("SELECT dag_run_id, task_id FROM wakeup") == [(second, "a")]
+    control.decide()
+    assert control.sql("SELECT count(*) FROM wakeup") == [0]
+
+
+def test_what_has_ended_in_the_next_run_already_is_not_woken(control: Control) -> None:
+    _, second = days(control, graph("d", {"a": []}, task={"depends_on_past": True}), 2)
+    worker = control.worker()
+    begin(control)
+    control.sql("UPDATE task_instance SET state = 'success' WHERE dag_run_id = :run", run=second)
+    control.work(control.queue().messages, worker)
     control.decide()
     assert control.sql("SELECT count(*) FROM wakeup") == [0]
 
