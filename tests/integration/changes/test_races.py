@@ -175,6 +175,8 @@ def test_a_person_and_a_step_do_each_other_no_harm(
         by_person, _ = side_by_side(engine, act, partial(work, scene), eventually)
     else:
         _, by_person = side_by_side(engine, partial(work, scene), act, eventually)
+    if deed == "cancel":
+        assert control.sql("SELECT state FROM task_instance WHERE state NOT IN ('success', 'failed', 'skipped')") == []
     settle(control)
     if by_person is False:
         end = "success"  # too late to cancel
@@ -214,6 +216,20 @@ def test_what_another_person_has_just_deleted_is_not_there(engine: Engine, event
     Scene(control).running()
     with pytest.raises(NotFoundError, match="There is no run of DAG d called run"):
         side_by_side(engine, DEEDS["delete"][0], DEEDS["clear"][0], eventually)
+
+
+@pytest.mark.parametrize(("person_is_first", "outcome"), [(True, "cancelled"), (False, "success")])
+def test_the_archive_says_which_of_the_two_was_first(
+    engine: Engine, eventually: Eventually, outcome: str, *, person_is_first: bool
+) -> None:
+    scene = Scene(Control(engine))
+    scene.running()
+    clear_it = DEEDS["clear"][0]
+    pair = (clear_it, scene.finish) if person_is_first else (scene.finish, clear_it)
+    done = side_by_side(engine, *pair, eventually)
+    assert scene.control.sql("SELECT outcome FROM task_attempt") == [outcome]
+    assert done[person_is_first] == ([] if person_is_first else scene.keys)
+    assert scene.control.sql("SELECT key FROM xcom") == []
 
 
 def test_an_outcome_is_refused_at_every_point_after_the_clear(engine: Engine) -> None:
