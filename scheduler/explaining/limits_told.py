@@ -79,7 +79,7 @@ class _Teller:
                 f"Pool {pool} has {slots - users.slots} of {slots} slots free, and the task needs {needed}; "
                 f"the others are used{_by(users, ' by')}."
             )
-        remedy = f"Wait, or give it more slots: turnout pools set {pool} N"
+        remedy = f"{'Wait, or give it more slots' if slots else 'Give it some'}: turnout pools set {pool} N"
         return self._held(Reason(Why.POOL_FULL, message, remedy, pool, limit=slots, needed=needed), stopped, users)
 
     def _kept(self, pool: str, keeper: int) -> Reason:

@@ -31,6 +31,7 @@ def pool_missing(pool: str, needed: int, known: list[str]) -> Reason:
 def _too_small(pool: str, slots: int, needed: int) -> Reason:
     remedy = f"Give it more slots: turnout pools set {pool} {needed}"
     if slots == 0:
-        return Reason(Why.POOL_FULL, f"Pool {pool} has no slots.", remedy, pool, limit=0, used=0, needed=needed)
+        give = f"Give it some: turnout pools set {pool} N"
+        return Reason(Why.POOL_FULL, f"Pool {pool} has no slots.", give, pool, limit=0, used=0, needed=needed)
     message = f"Pool {pool} has {slots} slots in all, and the task needs {needed}: it will fail (pool_too_small)."
     return Reason(Why.POOL_TOO_SMALL, message, remedy, pool, limit=slots, needed=needed)

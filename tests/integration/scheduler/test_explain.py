@@ -214,6 +214,21 @@ def test_a_rate_that_is_used_up_says_when_there_is_more(control: Control) -> Non
     assert reason.remedy == "Wait 60 min, or raise the rate of the pool."
 
 
+def test_what_stands_behind_a_task_is_no_reason_though_it_goes_first(control: Control) -> None:
+    control.worker()
+    pool(control, "api", 10)
+    pool(control, "db", 1)
+    control.sql("UPDATE pool SET rate_starts = 1, rate_period_s = 3600 WHERE name = 'api'")
+    wait(control, "d", ["before"], pool="api", priority_weight=3)
+    wait(control, "e", ["it"], pool={"api": 1, "db": 1}, priority_weight=2)
+    wait(control, "f", ["behind"], pool="db")
+    reason = only(explain(control, "e", "it"))
+    assert reason.message == (
+        "Pool api may start 1 in 3600 s: 0 started, and the rest goes to what stands before it in line (d run before)."
+    )
+    assert [message.task_id for message in control.queue().messages] == ["before", "behind"]
+
+
 def test_busy_workers_are_said_to_be_with_their_slots(control: Control) -> None:
     worker = control.worker(slots=2)
     wait(control, "d", ["a", "b", "c"])
