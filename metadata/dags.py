@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from turnout.metadata.planning import TIMING_KEYS
 from turnout.metadata.versions import Content
+from turnout.tasks.timetables import Plan
 
 #: Any number that nobody else uses: the advisory lock under which a DAG file is stored.
 STORE_LOCK = 7_305_808_878
@@ -24,6 +25,7 @@ class DeclaredDag:
     dag_id: str
     content_hash: str
     content: Content
+    plan: Plan | None = None  # of a timetable of the author's own: its next runs
 
 
 @dataclass(frozen=True)

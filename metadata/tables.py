@@ -82,6 +82,7 @@ dag = Table(
     _time("parsed_at"),
     # From when on its timetable counts, as it is: unpaused, first seen, or changed. What came due earlier was missed.
     _time("scheduled_since", required=True),
+    _required("plan_is_open", Boolean(), "false"),  # its author's timetable has more runs than are planned ahead
     _required("backfill_turn", REAL(), "0"),  # how much of a start is due to its backfills; at 1 it is their turn
     # The next run that the timetable will create, and the moment from which it may.
     _time("next_logical_date"),

@@ -5,6 +5,7 @@ cron(8): a job at a fixed time of the day runs exactly once, on change-over nigh
 or hour runs whenever the wall clock matches, so that it keeps its rhythm.
 """
 
+import functools
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
@@ -43,11 +44,28 @@ class CronClock:
         self.expression = PRESETS.get(expression.strip().lower(), " ".join(expression.split()))
         self.timezone = timezone if isinstance(timezone, str) else zone_name(timezone)
         self._zone: tzinfo = zone_of(self.timezone)
-        self._wall_clock = _parse(self.expression)
-        self._keeps_rhythm = _keeps_rhythm(self.expression, self._wall_clock)
+        self._keeps_rhythm = _check(self.expression)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CronClock) and (self.expression, self.timezone) == (other.expression, other.timezone)
+
+    def __hash__(self) -> int:
+        return hash((self.expression, self.timezone))
+
+    @functools.cached_property
+    def _wall_clock(self) -> "croniter":
+        return _parse(self.expression)
 
     def first_after(self, moment: datetime) -> datetime:
         """Return the first time it fires later than a moment."""
+        return _first_after(self, moment)
+
+    def last_before(self, moment: datetime) -> datetime:
+        """Return the last time it fired earlier than a moment."""
+        return _last_before(self, moment)
+
+    def find_first_after(self, moment: datetime) -> datetime:
+        """Compute what `first_after` remembers."""
         walls = self._walls(moment + min(self._offsets(moment)))
         best: datetime | None = None
         while True:
@@ -57,8 +75,8 @@ class CronClock:
             later = (fire for fire in self._fires(wall) if fire > moment)
             best = min((*later, best) if best is not None else later, default=None)
 
-    def last_before(self, moment: datetime) -> datetime:
-        """Return the last time it fired earlier than a moment."""
+    def find_last_before(self, moment: datetime) -> datetime:
+        """Compute what `last_before` remembers."""
         walls = self._walls(moment + min(self._offsets(moment)))
         fire: datetime | None = None
         while fire is None:
@@ -94,6 +112,26 @@ class CronClock:
     def _walls(self, start: datetime) -> "croniter":
         self._wall_clock.set_current(_naive(start), force=True)
         return self._wall_clock
+
+
+#: A thousand `@daily` DAGs that are due at midnight all ask the same; only the first of them has to look it up.
+_MOST_REMEMBERED = 2048
+
+
+@functools.lru_cache(_MOST_REMEMBERED)
+def _first_after(clock: CronClock, moment: datetime) -> datetime:
+    return clock.find_first_after(moment)
+
+
+@functools.lru_cache(_MOST_REMEMBERED)
+def _last_before(clock: CronClock, moment: datetime) -> datetime:
+    return clock.find_last_before(moment)
+
+
+@functools.lru_cache(_MOST_REMEMBERED)
+def _check(expression: str) -> bool:
+    """Refuse an expression that is none; return whether it keeps its rhythm."""
+    return _keeps_rhythm(expression, _parse(expression))
 
 
 def _parse(expression: str) -> "croniter":

@@ -13,7 +13,6 @@ from turnout.tasks.timetables import (
     NullTimetable,
     OnceTimetable,
     Timetable,
-    is_built_in,
 )
 from turnout.tasks.values import check_choice
 from turnout.tasks.zones import zone_name
@@ -59,10 +58,8 @@ def as_timetable(schedule: object, zone: tzinfo | None) -> Timetable:
             return CronDataIntervalTimetable(schedule, zone_name(zone))
         case timedelta():
             return DeltaDataIntervalTimetable(timedelta(seconds=schedule.total_seconds()))
-        case Timetable() if is_built_in(schedule):
-            return schedule
         case Timetable():
-            raise DagError(f"schedule={schedule!r}: timetables of your own are not supported yet: remove it.")
+            return schedule
     raise DagError(
         f'schedule={schedule!r} is no schedule: use a cron expression such as "0 6 * * *", a preset such as "@daily", '
         "a timedelta, a timetable, or None."

@@ -7,15 +7,20 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
 from turnout.config.settings import SECRET_VARIABLES
 from turnout.metadata.dags import DeclaredDag, ImportProblem
 from turnout.scheduler.processor.parsed import ParsedFile
+from turnout.tasks.timetables import DagRunInfo, DataInterval, Plan
+
+LastIntervals = Mapping[str, DataInterval]
 
 PROGRAM = "turnout.scheduler.processor.parse"
 #: The child ends itself at the time limit and says where it was; this much later it is killed.
@@ -35,7 +40,9 @@ class ParseStoppedError(Exception):
     """The DAG processor stopped while a file was being parsed."""
 
 
-def parse_in_child(folder: Path, file: str, limit_s: float, stopping: threading.Event) -> ParsedFile:
+def parse_in_child(
+    folder: Path, file: str, limit_s: float, stopping: threading.Event, last_intervals: LastIntervals
+) -> ParsedFile:
     """Parse a file of the DAGs folder in a new process, and end whatever that process left behind.
 
     Args:
@@ -43,11 +50,12 @@ def parse_in_child(folder: Path, file: str, limit_s: float, stopping: threading.
         file: the path of the file in it.
         limit_s: the longest time that the import may take.
         stopping: gives up as soon as it is set.
+        last_intervals: by DAG of the file, the data interval of its last scheduled run.
 
     Raises:
         ParseStoppedError: `stopping` was set.
     """
-    with _Child(folder, file, limit_s) as child:
+    with _Child(folder, file, limit_s, last_intervals) as child:
         child.wait(stopping)
     return child.result()
 
@@ -55,7 +63,7 @@ def parse_in_child(folder: Path, file: str, limit_s: float, stopping: threading.
 class _Child:
     """A parse under way: a process at the head of its own process group, and two pipes from it."""
 
-    def __init__(self, folder: Path, file: str, limit_s: float) -> None:
+    def __init__(self, folder: Path, file: str, limit_s: float, last_intervals: LastIntervals) -> None:
         self._path = folder / file
         self._file = file
         self._limit_s = limit_s
@@ -65,15 +73,18 @@ class _Child:
         self._is_stuck = False
         self._selector = selectors.DefaultSelector()
         self._answer_end, write_end = os.pipe()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", PROGRAM, str(folder), file, str(write_end), str(limit_s)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[write_end],
-            start_new_session=True,
-            env=_without_secrets(os.environ),
-        )
+        with tempfile.TemporaryFile() as known:  # a pipe could fill up before anybody reads
+            known.write(json.dumps(last_intervals, default=datetime.isoformat).encode())
+            known.seek(0)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", PROGRAM, str(folder), file, str(write_end), str(limit_s)],
+                stdin=known,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[write_end],
+                start_new_session=True,
+                env=_without_secrets(os.environ),
+            )
         os.close(write_end)
 
     def __enter__(self) -> Self:
@@ -169,7 +180,15 @@ def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 def _read_result(answer: dict[str, Any]) -> ParsedFile:
     problem = answer["problem"]
     return ParsedFile(
-        dags=tuple(DeclaredDag(**dag) for dag in answer["dags"]),
+        dags=tuple(DeclaredDag(**{**dag, "plan": _read_plan(dag["plan"])}) for dag in answer["dags"]),
         problem=ImportProblem(**problem) if problem else None,
         imported=frozenset(answer["imported"]),
     )
+
+
+def _read_plan(answer: dict[str, Any] | None) -> Plan | None:
+    if answer is None:
+        return None
+    moments = [list(map(datetime.fromisoformat, run)) for run in answer["runs"]]
+    runs = [DagRunInfo(run_after, DataInterval(start, end)) for run_after, start, end in moments]
+    return Plan(runs, answer["is_open"])

@@ -47,6 +47,10 @@ class FileLedger:
         """Have the files parsed again that cannot be loaded: what they lack may be there, what they clash with gone."""
         self._request(file for file, result in self._results.items() if result.problem and not result.is_stuck)
 
+    def request(self, files: Iterable[str]) -> None:
+        """Have files parsed again, if they are there and do not hang."""
+        self._request(file for file in files if not self._is_stuck(file))
+
     def take(self, now: float) -> str | None:
         """Hand out the file to parse next; None when there is none, or the places for it are taken."""
         self._age(now)

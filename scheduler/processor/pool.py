@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from turnout.metadata.dags import ImportProblem
-from turnout.scheduler.processor.child import ParseStoppedError, parse_in_child
+from turnout.scheduler.processor.child import LastIntervals, ParseStoppedError, parse_in_child
 from turnout.scheduler.processor.folder import Stamp
 from turnout.scheduler.processor.parsed import Parse, ParsedFile
 
@@ -28,18 +28,18 @@ class ParsePool:
         self._stopping = threading.Event()
         self._threads = ThreadPoolExecutor(parallel, thread_name_prefix="parse")
 
-    def submit(self, file: str, stamp: Stamp) -> None:
-        """Parse a file in the background."""
-        self._threads.submit(self._parse, file, stamp)
+    def submit(self, file: str, stamp: Stamp, last_intervals: LastIntervals) -> None:
+        """Parse a file in the background, given the data interval of the last scheduled run of each of its DAGs."""
+        self._threads.submit(self._parse, file, stamp, last_intervals)
 
     def stop(self) -> None:
         """Kill the children; returns when all threads have ended."""
         self._stopping.set()
         self._threads.shutdown(cancel_futures=True)
 
-    def _parse(self, file: str, stamp: Stamp) -> None:
+    def _parse(self, file: str, stamp: Stamp, last_intervals: LastIntervals) -> None:
         try:
-            result = parse_in_child(self._folder, file, self._limit_s, self._stopping)
+            result = parse_in_child(self._folder, file, self._limit_s, self._stopping, last_intervals)
         except ParseStoppedError:
             return
         except Exception as error:  # noqa: BLE001  a lost parse would leave the file waiting for ever

@@ -10,6 +10,7 @@ import structlog
 
 from turnout.config.outage import Outage
 from turnout.config.settings import Settings
+from turnout.metadata import plans
 from turnout.metadata.dags import ImportProblem
 from turnout.metadata.engine import open_engine, transact
 from turnout.metadata.errors import DatabaseUnavailableError, MetadataError, SchemaError
@@ -146,6 +147,7 @@ class DagProcessor:
         self._missing.over()
         self._ledger.see(listing)
         retired = transact(self._engine, lambda connection: self._store.retire(connection, listing))
+        self._ledger.request(transact(self._engine, plans.files_to_plan))
         self._next_look = time.monotonic() + self._scan_interval_s
         self._note_retired(retired, done)
 
@@ -154,8 +156,13 @@ class DagProcessor:
         if stamp is None:  # gone since the listing; the next one will say so
             self._ledger.drop(file)
             return
+        try:
+            last_intervals = transact(self._engine, lambda connection: plans.last_intervals(connection, file))
+        except MetadataError:
+            self._ledger.put_back(file, None, time.monotonic())
+            raise
         self._parsing += 1
-        self._pool.submit(file, stamp)
+        self._pool.submit(file, stamp, last_intervals)
 
     def _wait(self, timeout_s: float | None) -> None:
         """Wait for news, and take all that there are: one look serves for any number of changes."""

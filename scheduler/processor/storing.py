@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnout.metadata import dags, runs
+from turnout.metadata import dags, plans, runs
 from turnout.metadata.dags import DeclaredDag, ImportProblem, KnownDag
 from turnout.metadata.engine import Connection
 from turnout.metadata.planning import timing_of
@@ -77,8 +77,12 @@ class FileStore:
         for dag in changed:
             dags.save_dag(connection, file, dag, paused_at_creation=self._paused_at_creation)
         begun = [dag.dag_id for dag in changed if not _goes_on(known.get(dag.dag_id), dag)]
+        planned = {dag.dag_id for dag in ours if dag.plan is not None}
+        for dag in ours:
+            if dag.dag_id in planned.union(begun):
+                plans.save_plan(connection, dag)
         dags.begin_timetables(connection, begun)
-        runs.plan_next(connection, begun)
+        runs.plan_next(connection, planned.union(begun))
         dags.note_parsed(connection, {dag.dag_id for dag in ours})
         retired = dags.retire_undeclared(connection, file, by_id.keys())
         problem = _clash_problem(file, clashes)

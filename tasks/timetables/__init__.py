@@ -1,5 +1,6 @@
 """When a DAG runs, and which stretch of data each run is for."""
 
+from turnout.tasks.timetables.ahead import Plan, plan_ahead
 from turnout.tasks.timetables.base import BuiltInTimetable, DagRunInfo, DataInterval, TimeRestriction, Timetable
 from turnout.tasks.timetables.events import EventsTimetable
 from turnout.tasks.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
@@ -21,10 +22,12 @@ __all__ = [
     "MultipleCronTriggerTimetable",
     "NullTimetable",
     "OnceTimetable",
+    "Plan",
     "PlannedTimetable",
     "TimeRestriction",
     "Timetable",
     "is_built_in",
+    "plan_ahead",
     "timetable_from_json",
     "timetable_to_json",
 ]

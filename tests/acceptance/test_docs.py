@@ -6,9 +6,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
+from turnout import tasks
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -176,6 +179,16 @@ def test_every_page_is_linked_from_the_index_and_every_link_leads_somewhere() ->
     assert [link for link in linked if not link.exists()] == []
     index = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)", (DOCS / "index.md").read_text())}
     assert [page.name for page in pages if page not in index and page.name != "index.md"] == []
+
+
+def test_the_timetable_of_the_page_on_schedules_skips_the_weekend() -> None:
+    (source,) = re.findall(r"```python\n(.*?)```", (DOCS / "explanation" / "schedules.md").read_text(), re.DOTALL)
+    names = dict(vars(tasks))
+    exec(source, names)  # noqa: S102  the snippet of the page
+    friday = tasks.DataInterval.exact(datetime(2026, 1, 2, 11, tzinfo=UTC))
+    restriction = tasks.TimeRestriction(None, None, catchup=True)
+    monday = names["Weekdays"]().next_dagrun_info(last_automated_data_interval=friday, restriction=restriction)
+    assert monday == tasks.DagRunInfo.exact(datetime(2026, 1, 5, 11, tzinfo=UTC))
 
 
 def test_the_stops_of_a_task_are_where_the_page_says() -> None:

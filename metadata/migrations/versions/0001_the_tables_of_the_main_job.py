@@ -117,6 +117,7 @@ def upgrade() -> None:
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("parsed_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("scheduled_since", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("plan_is_open", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("backfill_turn", sa.REAL(), server_default=sa.text("0"), nullable=False),
         sa.Column("next_logical_date", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_interval_start", sa.DateTime(timezone=True), nullable=True),

@@ -6,7 +6,7 @@ import pytest
 
 from turnout.tasks import DAG, CronDataIntervalTimetable, EmptyOperator, EventsTimetable, Timetable, dag, task
 from turnout.tasks.errors import DagError
-from turnout.tasks.timetables import NullTimetable
+from turnout.tasks.timetables import NullTimetable, timetable_to_json
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -87,12 +87,11 @@ def test_an_id_that_airflow_would_not_take_is_refused(dag_id: Any) -> None:
         DAG(dag_id)
 
 
-def test_a_timetable_of_the_authors_own_is_refused_because_no_scheduler_could_load_it() -> None:
+def test_a_timetable_of_the_authors_own_is_known_to_schedulers_by_name_only() -> None:
     class Lunar(NullTimetable):
         pass
 
-    with pytest.raises(DagError, match="not supported yet"):
-        DAG("moon", schedule=Lunar())
+    assert timetable_to_json(DAG("moon", schedule=Lunar()).timetable) == {"type": "custom", "summary": "None"}
     given: Timetable = CronDataIntervalTimetable("@daily", "Asia/Tokyo")
     assert DAG("tokyo", schedule=given).timetable == given
 
