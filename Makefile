@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # `make test ARGS="-k fleet"` hands options on to pytest.
 ARGS ?=
 
-.PHONY: help demo test test-chaos test-big check format bench up clean
+.PHONY: help demo test test-faults test-chaos test-big check format bench up clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -16,6 +16,9 @@ demo: $(VENV)/.demo ## Run the main job once, on throwaway servers: about half a
 
 test: $(VENV)/.test ## Run the whole test suite; it starts every server that it needs
 	$(BIN)/python -m pytest $(ARGS)
+
+test-faults: $(VENV)/.test ## Kill and stop a scheduler at every point between two statements, not at a third of them
+	TURNOUT_TEST_FAULTS_EVERY=1 $(BIN)/python -m pytest tests/chaos/test_fault_points.py $(ARGS)
 
 test-chaos: $(VENV)/.test ## Thousands of tasks under three schedulers that are killed and frozen all the time
 	TURNOUT_TEST_CHAOS_RUNS=50 $(BIN)/python -m pytest tests/chaos/test_limits_under_fire.py $(ARGS)

@@ -26,7 +26,6 @@ from turnout.scheduler.loop import Scheduler
 #: Timers that never come due, and a lease that never ends, unless a test says so.
 NEVER_S = 3600.0
 _STEPS = ("create_runs", "start_runs", "decide", "queue", "repair")
-_NOT_CONNECTED = 3
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Order:
     """What a victim is to do.
 
     Attributes:
-        folder: where it writes the points that it has reached.
+        folder: where it writes the points that it came by.
         database_url: the database on which it makes one pass.
         broker_url: the broker.
         point: where it sends itself the signal; None: nowhere.
@@ -54,7 +53,9 @@ class Order:
             home=self.folder,
             database_url=SecretStr(self.database_url),
             broker_url=SecretStr(self.broker_url),
-            scheduler=SchedulerSettings(lease_s=NEVER_S, repair_interval_s=NEVER_S, sweep_interval_s=NEVER_S),
+            scheduler=SchedulerSettings(
+                lease_s=NEVER_S, repair_interval_s=NEVER_S, sweep_interval_s=NEVER_S, parallelism=1000
+            ),
         )
 
 
@@ -65,6 +66,7 @@ class Points:
         self._order = order
         self._step = ""
         self.names: list[str] = []
+        self.statements: set[str] = set()
 
     def reach(self, what: str, *, step: str | None = None) -> None:
         """Reach a point, which may be the last one."""
@@ -86,6 +88,10 @@ class Points:
         event.listen(engine, "begin", lambda _: self.reach("before a transaction"))
         event.listen(engine, "commit", lambda _: self.reach("before the commit"))
         event.listen(engine, "before_cursor_execute", self._on_statement)
+        event.listen(engine, "before_execute", self._note)
+
+    def _note(self, _c: Any, element: Any, *_more: Any) -> None:
+        self.statements.add(str(getattr(element, "text", "")))
 
     def _on_statement(self, _c: Any, _cursor: Any, statement: str, _p: Any, _context: Any, _many: bool) -> None:
         self.reach(" ".join(statement.split())[:60], step=_step_in_hand())
@@ -133,7 +139,8 @@ def run(order: Order) -> None:
         sys.exit(1)
     finally:
         scheduler._publisher.stop()
-    (order.folder / "points").write_text(json.dumps(points.names))
+    found = {"points": points.names, "statements": sorted(points.statements)}
+    (order.folder / "rehearsal").write_text(json.dumps(found))
 
 
 def _step_in_hand() -> str | None:

@@ -5,12 +5,8 @@ statement is run for real with `EXPLAIN (ANALYZE)` put before it, on the plan th
 table that grows is read from end to end, the index meant for it is used, and few rows are touched.
 """
 
-import ast
-import importlib
-import inspect
 import json
 import os
-import pkgutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,11 +15,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, Engine, TextClause, event, text
+from sqlalchemy import Connection, Engine, event, text
 
+from tests import loop
 from tests.conftest import Servers
 from tests.control import graph
-from turnout import scheduler
 from turnout.metadata import (
     attempts,
     decisions,
@@ -442,10 +438,6 @@ def test_a_statement_touches_what_it_is_about_and_no_more(big: Engine, facts: Bi
     assert max(plan.rows for plan in plans) <= MOST_ROWS
 
 
-#: Functions of the same modules that no loop calls: what a person does, and what a start looks at.
-BESIDE_THE_LOOP = {"set_paused", "_upgrade", "_status"}
-
-
 def test_every_statement_of_the_loop_is_explained(big: Engine, facts: Big) -> None:
     executed: set[str] = set()
 
@@ -459,38 +451,9 @@ def test_every_statement_of_the_loop_is_explained(big: Engine, facts: Big) -> No
                 work(connection, facts)
     finally:
         event.remove(big, "before_execute", note)
-    known = {name: found for module in modules_of_the_loop() for name, found in statements_of(module).items()}
+    known = loop.statements()
     assert len(known) > 50
     assert {name for name, found in known.items() if found not in executed} == set()
-
-
-def modules_of_the_loop() -> set[str]:
-    """Name the modules of `metadata` from which the modules of the loop import anything."""
-    steps = [module.name for module in pkgutil.iter_modules(scheduler.__path__, "turnout.scheduler.")]
-    used = {
-        value.__name__ if inspect.ismodule(value) else str(getattr(value, "__module__", ""))
-        for step in steps
-        for value in vars(importlib.import_module(step)).values()
-    }
-    return {name for name in used if name.startswith("turnout.metadata.")}
-
-
-def statements_of(name: str) -> dict[str, str]:
-    """Find the statements of a module: its constants, and what stands as a literal in its functions."""
-    module = importlib.import_module(name)
-    found = {f"{name}.{key}": value.text for key, value in vars(module).items() if isinstance(value, TextClause)}
-    for function in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(function, ast.FunctionDef) and function.name not in BESIDE_THE_LOOP:
-            for number, literal in enumerate(filter(None, map(literal_of, ast.walk(function)))):
-                found[f"{name}.{function.name} {number}"] = literal
-    return found
-
-
-def literal_of(node: ast.AST) -> str | None:
-    """Return the argument of a call `text("…")`, bound as SQLAlchemy binds it."""
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "text" and isinstance(node.args[0], ast.Constant):
-        return text(node.args[0].value).text
-    return None
 
 
 def test_what_waits_to_be_started_costs_nothing_while_there_is_no_room(big: Engine) -> None:
