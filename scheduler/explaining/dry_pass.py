@@ -86,7 +86,7 @@ class DryPass:
         choose(limits, self._limit, reader)
         if any(chosen.id == candidate.id for chosen in limits.chosen):
             return []
-        met = limits.met if limits.met is not None else _innermost(limits.obstacles(candidate))
+        met = limits.met if limits.met is not None else _innermost(limits.obstacles(candidate), candidate.pool)
         return [Stopped(obstacle, is_used_up=False) for obstacle in met]
 
     def _limits(self, lift: _Lift) -> "_Watched":
@@ -163,8 +163,10 @@ def _learn(limits: Limits, reader: _Reader, candidate: Candidate) -> None:
         limits.learn_tasks(tasks, {candidate.dag_id}, reader.tasks(tasks))
 
 
-def _innermost(obstacles: Iterator[Obstacle]) -> list[Obstacle]:
+def _innermost(obstacles: Iterator[Obstacle], pool: str) -> list[Obstacle]:
     found = list(obstacles)
+    if of_its_line := [obstacle for obstacle in found if obstacle.pool == pool]:
+        return of_its_line
     kinds = next((kind for kind in _INNER_FIRST if any(obstacle.stop in kind for obstacle in found)), frozenset())
     return [obstacle for obstacle in found if obstacle.stop in kinds]
 
