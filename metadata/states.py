@@ -112,20 +112,20 @@ LAW: tuple[Law, ...] = (
     Law(_T.UP_FOR_RESCHEDULE, "due", _T.SCHEDULED, ("scheduler",)),
     Law(_T.DEFERRED, "resume", _T.SCHEDULED, ("scheduler",)),
     *(Law(state, "remove", _T.REMOVED, ("scheduler",)) for state in TaskState if state in UNFINISHED),
-    # By `fail_fast` the scheduler cancels what runs, and skips the rest; it skips all of a run that has timed out.
+    # A run that is to fail fast, or whose time is over, ends with all that is left of it.
     *(
-        Law(state, "fail_fast", _T.SKIPPED, ("scheduler",))
+        Law(state, "fail_fast", _T.FAILED if state == _T.RUNNING else _T.SKIPPED, ("scheduler",))
         for state in TaskState
-        if state in UNFINISHED and state != _T.RUNNING
+        if state in UNFINISHED
     ),
-    *(Law(state, "cancel", _T.FAILED, ("person", "scheduler")) for state in TaskState if state in UNFINISHED),
-    # Of a run that is cancelled, what has not begun is skipped.
-    *(Law(state, "cancel", _T.SKIPPED, ("person",)) for state in (_T.NONE, _T.SCHEDULED, _T.QUEUED)),
     *(Law(state, "run_time_out", _T.SKIPPED, ("scheduler",)) for state in TaskState if state in UNFINISHED),
+    *(Law(state, "cancel", _T.FAILED, ("person",)) for state in TaskState if state in UNFINISHED),
+    # What has not begun of a run that is cancelled.
+    *(Law(state, "call_off", _T.SKIPPED, ("person",)) for state in (_T.NONE, _T.SCHEDULED, _T.QUEUED)),
     # The attempt moves to the archive, and the row has none until it is queued again.
     *(Law(state, "clear", _T.NONE, ("person",)) for state in TaskState if state != _T.NONE),
     *(
-        Law(state, "mark", marked, ("person",))
+        Law(state, f"mark_{marked}", marked, ("person",))
         for marked in (_T.SUCCESS, _T.FAILED, _T.SKIPPED)
         for state in TaskState
         if state != marked
@@ -139,7 +139,7 @@ RUN_LAW: tuple[Law, ...] = (
     Law(RunState.QUEUED, "cancel", RunState.FAILED, ("person",)),
     Law(RunState.RUNNING, "cancel", RunState.FAILED, ("person",)),
     *(
-        Law(state, "mark", marked, ("person",))
+        Law(state, f"mark_{marked}", marked, ("person",))
         for marked in (RunState.SUCCESS, RunState.FAILED)
         for state in RunState
         if state != marked
