@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # `make test ARGS="-k fleet"` hands options on to pytest.
 ARGS ?=
 
-.PHONY: help demo test test-faults test-chaos test-big check format bench up clean
+.PHONY: help demo test test-faults test-chaos test-big test-property check format bench up clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,6 +25,9 @@ test-chaos: $(VENV)/.test ## Thousands of tasks under three schedulers that are 
 
 test-big: $(VENV)/.test ## Explain every statement of the loop among a million finished task instances
 	TURNOUT_TEST_FINISHED_TASKS=1000000 $(BIN)/python -m pytest --timeout=1200 tests/integration/metadata/test_explain.py $(ARGS)
+
+test-property: $(VENV)/.test ## Test the law of scheduling by random examples, other ones each time: EXAMPLES=500 of them
+	TURNOUT_TEST_EXAMPLES=$(or $(EXAMPLES),500) $(BIN)/python -m pytest tests/property --timeout=0 $(ARGS)
 
 check: $(VENV)/.test ## Lint, format, types, arrows between the rooms, generated pages
 	$(BIN)/ruff check .

@@ -100,6 +100,11 @@ class Candidate:
     max_active_tis_per_dag: int | None
     max_active_tis_per_dagrun: int | None
 
+    @property
+    def line(self) -> tuple[str, str]:
+        """The pool and the queue name in which it waits."""
+        return self.pool, self.queue
+
 
 @dataclass(frozen=True)
 class Excluded:

@@ -36,7 +36,8 @@ class Limits:
     """What is left of every limit; candidates are offered in the order in which they may start.
 
     The first that does not fit into its pools keeps what it needs there, and nobody behind it gets that: so a stream of
-    small tasks never starves a big one. One that another limit stops (its run, its task, no worker) holds up nobody.
+    small tasks never starves a big one. One that another limit stops (its run, its task, no worker) holds up nobody,
+    nor does one that a pool is too small for, or closed, or that has several pools and finds the first of them full.
 
     Args:
         pools: the pools that this transaction has locked, and those that others have.
@@ -56,6 +57,7 @@ class Limits:
     ) -> None:
         self.chosen: list[Candidate] = []
         self.is_contended = False
+        self._sizes = {pool.name: pool.slots for pool in pools.locked}
         self._free = free_slots(pools.locked, active)
         self._elsewhere = pools.elsewhere
         self._kept: dict[str, int] = {}
@@ -141,7 +143,8 @@ class Limits:
         if not obstacles:
             self._take(candidate)
         elif all(obstacle.stop is Stop.SLOTS for obstacle in obstacles):
-            self._keep(candidate, obstacles)
+            if self._may_keep(candidate):
+                self._keep(candidate, obstacles)
         else:
             self._leave_out(candidate, obstacles)
 
@@ -172,6 +175,10 @@ class Limits:
             yield Obstacle(Stop.TASK_IN_RUN)
         if self._room is not None and self._room <= 0:
             yield Obstacle(Stop.PARALLELISM)
+
+    def _may_keep(self, candidate: Candidate) -> bool:
+        fits = all(slots <= self._sizes[pool] for pool, slots in candidate.pools.items())
+        return fits and self._free[candidate.pool] > 0
 
     def _keep(self, candidate: Candidate, lacking: Iterable[Obstacle]) -> None:
         for pool, slots in candidate.pools.items():

@@ -119,8 +119,22 @@ def choose(limits: Limits, limit: int, reader: Reader) -> None:
         if tasks := limits.unknown_tasks(page):
             dags = reader.dags({dag_id for dag_id, _ in tasks})
             limits.learn_tasks(tasks, dags, reader.tasks(tasks))
-        for candidate in page:
-            limits.offer(candidate)
-        found = Counter((candidate.pool, candidate.queue) for candidate in page)
-        if all(found[pool, queue] < most for pool, queue, most in wanted):
+        found = Counter(candidate.line for candidate in page)
+        cut = {(pool, queue) for pool, queue, most in wanted if found[pool, queue] == most}
+        _offer(limits, limit, page, cut)
+        if not cut:
+            return
+
+
+def _offer(limits: Limits, limit: int, page: Sequence[Candidate], cut: Collection[tuple[str, str]]) -> None:
+    """Offer the candidates of a page, up to where others may come before the rest of them.
+
+    These wait behind the last one of a line that the page has cut, if more of that line can be used.
+    """
+    last = {candidate.line: candidate for candidate in page if candidate.line in cut}
+    for candidate in page:
+        limits.offer(candidate)
+        if len(limits.chosen) == limit:
+            return
+        if candidate is last.get(candidate.line) and candidate.line in {want[:2] for want in limits.wanted(limit)}:
             return

@@ -106,6 +106,24 @@ def test_a_mapped_task_has_no_more_active_instances_in_one_run_than_it_allows(co
     assert names(control.queue().messages) == ["t"]
 
 
+def test_what_is_stopped_in_one_pool_lets_nobody_of_another_overtake_what_waits_behind_it(control: Control) -> None:
+    worker = control.worker(slots=2)
+    pool(control, "etl", 10)
+    wait(control, "full", many("f", 5), dag={"max_active_tasks": 1}, pool="etl", priority_weight=9)
+    control.claim(control.queue().messages, worker)
+    wait(control, "next", ["next"], pool="etl", priority_weight=5)
+    wait(control, "last", ["last"])
+    assert names(control.queue().messages) == ["next"]
+
+
+def test_no_more_are_queued_in_one_pass_than_it_may_from_all_pools_together(control: Control) -> None:
+    control.worker()
+    pool(control, "etl", 10)
+    wait(control, "a", many("a", 2), pool="etl")
+    wait(control, "b", many("b", 2))
+    assert [len(control.queue(limit=3).messages) for _ in range(2)] == [3, 1]
+
+
 def test_parallelism_holds_over_all_pools_and_schedulers(control: Control) -> None:
     worker = control.worker()
     pool(control, "etl", 10)
@@ -186,6 +204,24 @@ class TestSeveralPools:
             queued = control.queue()
             assert (names(queued.messages), queued.is_contended) == (["low_db"], True)
         assert names(control.queue().messages) == ["both"]
+
+    @pytest.mark.parametrize("slots", [0, 1])
+    def test_while_one_is_closed_or_too_small_it_holds_up_nobody(self, control: Control, slots: int) -> None:
+        control.worker()
+        pool(control, "db", 1)
+        pool(control, "api", slots)
+        wait(control, "both", ["both"], pool={"db": 1, "api": 2}, priority_weight=5)
+        wait(control, "low", ["low_db"], pool="db")
+        assert names(control.queue().messages) == ["low_db"]
+
+    def test_while_the_first_of_them_is_full_it_keeps_nothing_of_the_others(self, control: Control) -> None:
+        control.worker()
+        pool(control, "db", 2)
+        pool(control, "api", 1)
+        wait(control, "big", ["big"], pool="db", pool_slots=2, priority_weight=9)
+        wait(control, "both", ["both"], pool={"db": 1, "api": 1}, priority_weight=5)
+        wait(control, "low", ["low_api"], pool="api")
+        assert names(control.queue().messages) == ["big", "low_api"]
 
     def test_a_pool_that_is_missing_is_waited_for_without_haste(self, control: Control) -> None:
         control.worker()

@@ -1,0 +1,35 @@
+"""Random DAGs, outcomes, clears, marks, retries, deaths and time, against a plain model of the whole law."""
+
+import os
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+from pydantic import SecretStr
+from sqlalchemy import Engine
+
+from tests.control import Control
+from tests.property.machine import LawMachine
+from turnout.config.settings import SchedulerSettings, Settings
+
+#: So many examples take some 20 s; `make test-property` asks for more, of which no two runs are the same.
+EXAMPLES = int(os.environ.get("TURNOUT_TEST_EXAMPLES", "0"))
+PROFILE = settings(
+    max_examples=EXAMPLES or 40,
+    stateful_step_count=40,
+    derandomize=not EXAMPLES,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_whatever_happens_the_database_holds_what_the_law_says(
+    engine: Engine, database_url: str, tmp_path: Path
+) -> None:
+    scheduler = SchedulerSettings(max_infra_retries=1, message_patience_s=600, sweep_interval_s=3600)
+    settings = Settings(
+        home=tmp_path, database_url=SecretStr(database_url), broker_url=SecretStr("redis://"), scheduler=scheduler
+    )
+    control = Control(engine)
+    run_state_machine_as_test(lambda: LawMachine(control, settings), settings=PROFILE)
