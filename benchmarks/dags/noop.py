@@ -9,6 +9,6 @@ def nothing() -> None:
     """Do nothing."""
 
 
-with DAG("noop", schedule=None, is_paused_upon_creation=False):
+with DAG("noop", schedule=None, max_active_tasks=WIDTH, is_paused_upon_creation=False):
     for number in range(WIDTH):
         task(task_id=f"t{number}")(nothing)()
