@@ -261,6 +261,39 @@ class LawMachine(RuleBasedStateMachine):
             if self.model.instances("running"):
                 self.finish_running(place, ending)
 
+    @precondition(lambda self: self.model.instances("running"))
+    @rule(place=places, ending=ending_names)
+    def lose_and_end(self, place: int, ending: str) -> None:
+        """Let an attempt be lost, then tell of it once more while the next one runs, and let that one come to its end.
+
+        The loss uses up no try of the author's, and what is told late is refused.
+        """
+        running = {one.attempt for _, one in self.model.instances("running")}
+        lost = at([one for one in self.held if one.attempt_id in running], place)
+        self._finish(lost, "lost")
+        self._try_again(lost.task_instance_id, place)
+        self._finish(lost, "success")
+        if self.held[-1].task_instance_id == lost.task_instance_id:
+            self._finish(self.held[-1], ending)
+
+    @precondition(lambda self: self.broker.messages)
+    @rule(place=places)
+    def receive_stale(self, place: int) -> None:
+        """Let a message arrive whose attempt was given back, while the next attempt waits for its own."""
+        message = at(self.broker.messages, place)
+        self.give_back(place)
+        self.run_once(place)
+        self._claim([message], at(list(self.model.workers), place))
+
+    def _try_again(self, task_instance: int, place: int) -> None:
+        """Queue what waits, and let a worker claim what it may of one task instance."""
+        self.run_once(place)
+        alive = [id_ for id_, process in self.model.workers.items() if process.state == "alive"]
+        messages = [message for message in self.broker.messages if message.task_instance_id == task_instance]
+        if messages and alive:
+            self.broker.messages = [message for message in self.broker.messages if message not in messages]
+            self._claim(messages, at(alive, place))
+
     def _finish(self, attempt: ClaimedAttempt, ending: str) -> None:
         task = self.model.dags[attempt.dag_id].tasks[attempt.task_id]
         spec = {"retry_delay_s": 0 if task.retries_at_once else 3600, "retry_exponential_backoff": 0}
