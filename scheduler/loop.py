@@ -1,16 +1,16 @@
 """The loop of a scheduler. Every scheduler runs the same one; there is no leader, and row locks keep them apart.
 
 1. create runs   what the timetables say is due becomes queued runs
-2. start runs    queued runs become running ones within `max_active_runs`
-3. decide        news of running runs become new states of their task instances
-4. queue         waiting task instances become queued ones within pools and what workers can start: the critical section
-5. publish       what was queued goes to the broker, after the commit
-6. repair        on a timer: what dead processes and lost messages left behind
+2. start runs    queued runs become running ones within `max_active_runs`, in turn over the DAGs
+3. decide        news of runs, time-outs and due retries become new states of task instances, and runs end
+4. queue         waiting task instances become queued ones, in order and within every limit: the critical section
+5. publish       what was queued goes to the broker, after the commit, by a thread of its own
+6. repair        on a timer: what dead processes, lost messages and lost wake-ups left behind
 
-A step is one module with one public function, and one transaction, which counts only while this scheduler holds its
-lease. A pass that did something is followed by another;
-then the loop sleeps until the next timer, or until a notification wakes it. It never forks, parses a DAG file, or waits
-for the broker.
+A step is one module with one public entry. The *fence*: a transaction counts only while this scheduler holds its lease.
+The *guard*: in steps 1 to 3, a DAG or a run that cannot be dealt with is left alone, and the step goes on without it.
+A pass that did something is followed by another; then the loop sleeps until the next timer, or until a notification
+wakes it. It never forks, parses a DAG file, or waits for the broker.
 """
 
 import threading
