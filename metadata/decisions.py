@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from turnout.metadata.states import ACTIVE, UNFINISHED, Cause, TaskState
+from turnout.metadata.states import ACTIVE, GOOD_PAST, UNFINISHED, Cause, TaskState
 from turnout.metadata.tables import sql_list
 
 
@@ -53,7 +53,7 @@ _STATES = text("""
 
 #: Whether the run before, which is the one of the next earlier logical date, lets tasks run. A task that it does not
 #: have is no hindrance, but one that it will only have when it has started is. `removed` means: not there any more.
-_PAST = text("""
+_PAST = text(f"""
     WITH before AS MATERIALIZED (
         SELECT u.id AS dag_run_id, p.*
         FROM unnest(CAST(:of_runs AS bigint[])) AS u (id)
@@ -73,11 +73,11 @@ _PAST = text("""
          AS q (dag_run_id, task_id, need)
     JOIN before b ON b.dag_run_id = q.dag_run_id
     LEFT JOIN LATERAL (
-        SELECT bool_and(t.state IN ('success', 'skipped', 'removed')) AS is_good FROM task_instance t
+        SELECT bool_and(t.state IN ({sql_list(GOOD_PAST)})) AS is_good FROM task_instance t
         WHERE t.dag_run_id = b.id AND t.task_id = q.need
     ) i ON true
     GROUP BY q.dag_run_id, q.task_id
-""")
+""")  # noqa: S608  only constants of the law
 
 #: Left in the transaction that makes the news: a decision for the next run either sees them, or its wake-up is younger.
 _WAKE_NEXT = text("""

@@ -77,6 +77,8 @@ FINISHED = frozenset(
     {TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED}
 )
 UNFINISHED = frozenset(TaskState) - FINISHED
+#: How a task must have ended in the run before, for one that depends on it; `removed`: it is no longer there.
+GOOD_PAST = frozenset({TaskState.SUCCESS, TaskState.SKIPPED, TaskState.REMOVED})
 #: States in which a task instance occupies its pool slots.
 ACTIVE = frozenset({TaskState.QUEUED, TaskState.RUNNING})
 RUN_FINISHED = frozenset({RunState.SUCCESS, RunState.FAILED})
@@ -111,7 +113,8 @@ LAW: tuple[Law, ...] = (
     Law(_T.UP_FOR_RETRY, "due", _T.SCHEDULED, ("scheduler",)),
     Law(_T.UP_FOR_RESCHEDULE, "due", _T.SCHEDULED, ("scheduler",)),
     Law(_T.DEFERRED, "resume", _T.SCHEDULED, ("scheduler",)),
-    *(Law(state, "remove", _T.REMOVED, ("scheduler",)) for state in TaskState if state in UNFINISHED),
+    # Its task is gone; what a worker has, or is about to have, comes to an end by itself.
+    *(Law(state, "remove", _T.REMOVED, ("scheduler",)) for state in TaskState if state in UNFINISHED - ACTIVE),
     # A run that is to fail fast, or whose time is over, ends with all that is left of it.
     *(
         Law(state, "fail_fast", _T.FAILED if state == _T.RUNNING else _T.SKIPPED, ("scheduler",))

@@ -3,13 +3,10 @@
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from turnout.metadata.states import FINISHED, TaskState
+from turnout.metadata.states import FINISHED, GOOD_PAST, TaskState
 from turnout.metadata.versions import Content
 from turnout.tasks import deciding
 from turnout.tasks.deciding import Tasks
-
-#: How a task must have ended in the run before, for one that depends on it; `removed`: it is no longer there.
-GOOD_PAST = frozenset({TaskState.SUCCESS, TaskState.SKIPPED, TaskState.REMOVED})
 
 
 class Board:

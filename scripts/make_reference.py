@@ -84,7 +84,7 @@ CAUSES = {
     Cause.CANCELLED: ("A person cancelled the task instance or its run.", "cancelled"),
     Cause.FAIL_FAST: ("Another task of the run failed, and the DAG has `fail_fast`.", "cancelled"),
     Cause.RUN_TIMEOUT: ("The run took longer than its `dagrun_timeout`.", "cancelled"),
-    Cause.TASK_REMOVED: ("The DAG no longer has the task.", "cancelled"),
+    Cause.TASK_REMOVED: ("The DAG version of the run does not have the task.", "as it was: none is under way"),
     Cause.POOL_TOO_SMALL: ("The task needs more slots than its pool has in all.", "none: it never began"),
 }
 

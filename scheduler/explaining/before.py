@@ -8,7 +8,7 @@ from turnout.metadata.listings.explanations import Reason, Why
 from turnout.metadata.listings.spoken import counted, listed
 from turnout.metadata.listings.task_facts import TaskFacts
 from turnout.metadata.listings.upstream_facts import States, read_past_run, read_states
-from turnout.metadata.states import FINISHED, TaskState
+from turnout.metadata.states import FINISHED, GOOD_PAST, TaskState
 from turnout.tasks.deciding import needed_for, past_of, verdict_on
 from turnout.tasks.trigger_rule import RUN
 
@@ -60,7 +60,7 @@ def _past(connection: Connection, task: TaskFacts) -> list[Reason]:
     bad = {
         name: its
         for name in sorted(needs)
-        if not (its := past.states.get(name, {"not there yet": 1})).keys() <= {"success", "skipped", "removed"}
+        if not (its := past.states.get(name, {"not there yet": 1})).keys() <= GOOD_PAST
     }
     said = [f"{name} ({_said(its)})" for name, its in bad.items()]
     message = (
