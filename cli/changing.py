@@ -14,6 +14,7 @@ from turnout.cli.options import Output
 from turnout.cli.output import remark, say, show_json
 from turnout.metadata.changes.plan import Changes
 from turnout.metadata.engine import Connection
+from turnout.metadata.listings.spoken import counted
 
 T = TypeVar("T")
 
@@ -59,16 +60,11 @@ def describe_changes(changes: Changes) -> list[str]:
     runs |= {(task.dag_id, task.dag_run_id) for task in changes.task_instances}
     if not runs:
         return []
-    counted = Counter(("run", str(run.state), str(run.new_state)) for run in changes.dag_runs)
-    counted.update((f"task {task.task_id}", str(task.state), str(task.new_state)) for task in changes.task_instances)
-    lines = [f"{count:>6}  {what}: {before} -> {after}" for (what, before, after), count in counted.items()]
+    moves = Counter(("run", str(run.state), str(run.new_state)) for run in changes.dag_runs)
+    moves.update((f"task {task.task_id}", str(task.state), str(task.new_state)) for task in changes.task_instances)
+    lines = [f"{count:>6}  {what}: {before} -> {after}" for (what, before, after), count in moves.items()]
     dag_id, run_id = min(runs)
-    return [f"DAG {dag_id}, {f'run {run_id}' if len(runs) == 1 else counted_as(len(runs), 'run')}:", *lines]
-
-
-def counted_as(count: int, noun: str) -> str:
-    """Write a number of things, for example `1 run` or `2 runs`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return [f"DAG {dag_id}, {f'run {run_id}' if len(runs) == 1 else counted(len(runs), 'run')}:", *lines]
 
 
 def _ask(lines: list[str]) -> None:

@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
-from turnout.cli.changing import DryRunOption, YesOption, change, counted_as
+from turnout.cli.changing import DryRunOption, YesOption, change
 from turnout.cli.database import actor
 from turnout.cli.options import DagArgument, Output, OutputOption
 from turnout.cli.selecting import EndOption, RunsArgument, StartOption
 from turnout.metadata.changes.delete import Deleted, delete_dag, delete_runs
 from turnout.metadata.changes.selection import RunSelection
+from turnout.metadata.listings.spoken import counted
 
 #: Most runs that are named before they are deleted.
 _NAMED = 20
@@ -61,10 +62,10 @@ def _describe_runs(deleted: Deleted) -> list[str]:
     names = deleted.dag_run_ids
     if not names:
         return []
-    runs = counted_as(len(names), "run")
+    runs = counted(len(names), "run")
     more = [f"        and {len(names) - _NAMED} more"] if len(names) > _NAMED else []
     return [
-        f"DAG {deleted.dag_id}, {runs} with {counted_as(deleted.task_instances, 'task instance')}: deleted",
+        f"DAG {deleted.dag_id}, {runs} with {counted(deleted.task_instances, 'task instance')}: deleted",
         *(f"        {name}" for name in names[:_NAMED]),
         *more,
     ]

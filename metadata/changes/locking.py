@@ -156,10 +156,8 @@ def lock_all_tasks(connection: Connection, runs: Sequence[LockedRun], states: It
 
 def _lock_run(connection: Connection, dag_id: str, run_id: str) -> LockedRun:
     row = connection.execute(_LOCK_RUN, {"id": find_run(connection, dag_id, run_id)}).one_or_none()
-    if row is None:
-        return _lock_run(
-            connection, dag_id, run_id
-        )  # it was deleted while this waited for it: say that it is not there
+    if row is None:  # it was deleted while this waited for it: say that it is not there
+        return _lock_run(connection, dag_id, run_id)
     return _run(row)
 
 

@@ -48,9 +48,11 @@ def timetable_from_json(data: Mapping[str, Any], planned: Sequence[DagRunInfo] =
         ValueError: the type of timetable is unknown here.
     """
     kind = data["type"]
+    if kind == "custom":
+        return PlannedTimetable(data["summary"], planned)
     if kind not in _READERS:
         raise ValueError(f"Unknown timetable {data!r}.")
-    return PlannedTimetable(data["summary"], planned) if kind == "custom" else _READERS[kind](data)
+    return _READERS[kind](data)
 
 
 def _seconds(data: Mapping[str, Any], key: str) -> timedelta:
@@ -76,5 +78,4 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], BuiltInTimetable]] = {
     "cron_trigger": _read_cron_trigger,
     "delta_trigger": lambda data: DeltaTriggerTimetable(_seconds(data, "seconds"), _seconds(data, "interval_s")),
     "events": _read_events,
-    "custom": lambda data: PlannedTimetable(data["summary"]),
 }
