@@ -14,7 +14,7 @@ BESIDE_THE_LOOP = {"set_paused", "_upgrade", "_status"}
 _METADATA = "turnout.metadata."
 
 
-def statements() -> dict[str, str]:
+def of_the_loop() -> dict[str, str]:
     """Find the statements of the modules of `metadata` from which the modules of the loop import anything, by name."""
     return {name: statement for module in _modules() for name, statement in _statements_of(module).items()}
 

@@ -24,7 +24,7 @@ import pytest
 import redis
 from sqlalchemy import text
 
-from tests import loop, rows
+from tests import rows, statements
 from tests.chaos import victim
 from tests.chaos.victim import NEVER_S, PUBLISHING, Order
 from tests.conftest import Servers
@@ -280,7 +280,7 @@ class _Old:
 
 
 def test_the_pass_has_work_for_every_statement_of_the_loop(rehearsal: dict[str, list[str]]) -> None:
-    known = loop.statements()
+    known = statements.of_the_loop()
     missing = {name for name, statement in known.items() if statement not in rehearsal["statements"]}
     assert missing == NOT_OF_A_PASS
 

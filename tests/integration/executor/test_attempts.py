@@ -1,7 +1,6 @@
 """One attempt, from its message to its outcome, through a real worker."""
 
 import signal
-import time
 from pathlib import Path
 
 import psutil
@@ -99,13 +98,13 @@ def test_a_task_that_ends_its_process_has_failed_and_is_retried(stage: Stage, wo
     assert worker.process.poll() is None
 
 
-def test_a_child_killed_by_sigkill_is_reported_at_once_with_the_cause(stage: Stage, worker: WorkerProcess) -> None:
+def test_a_child_killed_by_sigkill_is_reported_by_its_worker_with_the_cause(
+    stage: Stage, worker: WorkerProcess
+) -> None:
     ids = stage.publish({"one": ["hang"]})
     [start] = stage.wait_for_start()
     psutil.Process(start["pid"]).send_signal(signal.SIGKILL)
-    killed_at = time.monotonic()
     lost = stage.wait(ids["one"], "scheduled")
-    assert time.monotonic() - killed_at < 5
     assert (lost.outcome, lost.cause, lost.infra_failures) == ("lost", "child_killed", 1)
     assert lost.error == "Killed by signal 9 (SIGKILL): probably out of memory."
     assert worker.process.poll() is None

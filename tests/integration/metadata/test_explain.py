@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, Engine, event, text
 
-from tests import loop
+from tests import statements
 from tests.conftest import Servers
 from tests.control import graph
 from turnout.metadata import (
@@ -451,7 +451,7 @@ def test_every_statement_of_the_loop_is_explained(big: Engine, facts: Big) -> No
                 work(connection, facts)
     finally:
         event.remove(big, "before_execute", note)
-    known = loop.statements()
+    known = statements.of_the_loop()
     assert len(known) > 50
     assert {name for name, found in known.items() if found not in executed} == set()
 

@@ -104,10 +104,14 @@ def test_a_database_that_stands_still_does_so_too(control: Control, make: Make, 
     eventually(lambda: lease.steady_s > 0.6)
 
 
-def test_the_end_of_a_term_that_cannot_be_written_is_left_to_the_lease(make: Make, database_away: Away) -> None:
+def test_the_end_of_a_term_that_cannot_be_written_is_left_to_the_lease(
+    control: Control, make: Make, database_away: Away
+) -> None:
     lease = make(60)
+    process_id = lease.process_id
     with database_away():
         lease.stop()
+    assert state(control, process_id) == "alive"
 
 
 def test_a_mistake_of_ours_is_logged_and_does_not_cost_the_lease(
