@@ -7,9 +7,8 @@ all that earlier owners of the lock had committed. No lock but the guard, which 
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, text
@@ -49,14 +48,6 @@ class LockedPools:
     locked: Sequence[LockedPool] = ()
     elsewhere: frozenset[str] = frozenset()
     is_contended: bool = False  # it would have taken more of them
-
-
-@dataclass(frozen=True)
-class RateRoom:
-    """How many starts the rate of a pool leaves now, and after how many seconds there will be more."""
-
-    starts: int
-    more_in_s: float
 
 
 @dataclass(frozen=True)
@@ -177,26 +168,6 @@ _LOCK_PARTNERS = text("""
     SELECT w.name, l.slots, l.rate_starts IS NOT NULL AS has_rate
     FROM partners w LEFT JOIN locked l ON l.name = w.name
     ORDER BY w.name
-""")
-
-_RATE_ROOM = text("""
-    SELECT p.name, p.rate_starts - COALESCE(sum(s.starts), 0) AS starts,
-           COALESCE(extract(epoch FROM min(s.at) - clock_timestamp()), 0) + p.rate_period_s AS more_in_s
-    FROM pool p LEFT JOIN pool_start s
-         ON s.pool = p.name AND s.at > clock_timestamp() - make_interval(secs => p.rate_period_s)
-    WHERE p.name = ANY(:pools)
-    GROUP BY p.name
-""")
-
-_NOTE_STARTS = text("""
-    WITH over AS (
-        DELETE FROM pool_start s USING pool p
-        WHERE s.pool = ANY(:pools) AND p.name = s.pool
-          AND s.at <= clock_timestamp() - make_interval(secs => COALESCE(p.rate_period_s, 0))
-    )
-    INSERT INTO pool_start (pool, starts, at)
-    SELECT n.pool, n.starts, clock_timestamp()
-    FROM unnest(CAST(:pools AS text[]), CAST(:starts AS int[])) AS n (pool, starts)
 """)
 
 _WORKERS = text("""
@@ -320,47 +291,6 @@ _QUEUE = text("""
     FROM queued q JOIN dag_run r ON r.id = q.dag_run_id
 """)
 
-_UNCLAIMED = text("""
-    SELECT t.id, t.attempt_id, t.pool, t.queue, t.queued_at < now() - make_interval(secs => :patience_s) AS is_late
-    FROM task_instance t
-    WHERE t.state = 'queued'
-    ORDER BY t.queued_at, t.id
-""")
-
-_REFUSE = text("""
-    WITH oversized AS (
-        SELECT t.id, p.name, t.pool_slots AS needed, p.slots
-        FROM task_instance t JOIN pool p ON p.name = t.pool
-        WHERE t.state = 'scheduled' AND p.slots > 0 AND t.pool_slots > p.slots
-        UNION ALL
-        SELECT t.id, p.name, CAST(e.value AS int), p.slots
-        FROM task_instance t CROSS JOIN LATERAL jsonb_each_text(t.extra_pools) e JOIN pool p ON p.name = e.key
-        WHERE t.state = 'scheduled' AND t.extra_pools IS NOT NULL AND p.slots > 0 AND CAST(e.value AS int) > p.slots
-    ), refused AS (
-        UPDATE task_instance t
-        SET state = 'failed', cause = 'pool_too_small', ended_at = clock_timestamp(), error = format(
-            'It needs %s slots of pool %s, which has %s in all: `turnout pools set %s %s`, then clear it.',
-            o.needed, o.name, o.slots, o.name, o.needed
-        )
-        FROM oversized o WHERE t.id = o.id AND t.state = 'scheduled'
-        RETURNING t.id, t.dag_run_id, t.task_id
-    ), woken AS (
-        INSERT INTO wakeup (dag_run_id, task_id) SELECT dag_run_id, task_id FROM refused
-    )
-    SELECT id FROM refused ORDER BY id
-""")
-
-_MISSING_POOLS = text("""
-    SELECT w.pool, count(*) AS waiting FROM (
-        SELECT t.pool FROM task_instance t WHERE t.state = 'scheduled'
-        UNION ALL
-        SELECT e FROM task_instance t CROSS JOIN LATERAL jsonb_object_keys(t.extra_pools) e
-        WHERE t.state = 'scheduled' AND t.extra_pools IS NOT NULL
-    ) w
-    WHERE NOT EXISTS (SELECT 1 FROM pool p WHERE p.name = w.pool)
-    GROUP BY w.pool ORDER BY w.pool
-""")
-
 
 def count_waiting(connection: Connection) -> Waiting:
     """Count what waits for a slot, up to a number beyond which it is many."""
@@ -406,21 +336,6 @@ def lock_pools_with_work(connection: Connection, schedulers: int = 1) -> LockedP
 def read_pools(connection: Connection) -> list[LockedPool]:
     """Read all pools as `lock_pools_with_work` does, but lock none."""
     return [LockedPool(**row) for row in connection.execute(_POOLS).mappings()]
-
-
-def read_rate_room(connection: Connection, pools: Iterable[LockedPool]) -> dict[str, RateRoom]:
-    """Read what the rates of locked pools leave; pools without a rate are left out."""
-    names = [pool.name for pool in pools if pool.has_rate]
-    if not names:
-        return {}
-    rows = connection.execute(_RATE_ROOM, {"pools": names})
-    return {row.name: RateRoom(int(row.starts), max(0.0, float(row.more_in_s))) for row in rows}
-
-
-def note_starts(connection: Connection, starts: Mapping[str, int]) -> None:
-    """Record starts in pools that have a rate, and forget those that count no longer."""
-    if starts:
-        connection.execute(_NOTE_STARTS, {"pools": list(starts), "starts": list(starts.values())})
 
 
 def live_workers(connection: Connection) -> list[LiveWorker]:
@@ -546,36 +461,3 @@ def queue_scheduled(connection: Connection, scheduler_id: int, ids: Sequence[int
         )
         for row in sorted(rows, key=lambda row: place[row.id])
     ]
-
-
-@dataclass(frozen=True)
-class Unclaimed:
-    """A queued attempt that no worker has claimed yet."""
-
-    task_instance_id: int
-    attempt_id: UUID
-    pool: str
-    queue: str
-    is_late: bool  # queued longer ago than a worker's usual answer
-
-
-def unclaimed(connection: Connection, patience_s: float) -> list[Unclaimed]:
-    """List the queued attempts, the oldest first."""
-    rows = connection.execute(_UNCLAIMED, {"patience_s": patience_s})
-    return [Unclaimed(row.id, row.attempt_id, row.pool, row.queue, row.is_late) for row in rows]
-
-
-def refuse_oversized(connection: Connection) -> list[int]:
-    """Fail the waiting task instances that need more slots than one of their pools has, since they would never start.
-
-    A pool without any slot is one that was closed for a while: for it they wait.
-
-    Returns:
-        Their ids.
-    """
-    return list(connection.scalars(_REFUSE))
-
-
-def count_waiting_for_missing_pools(connection: Connection) -> dict[str, int]:
-    """Count the task instances that wait for a slot of a pool that is not there, by the name of the pool."""
-    return {row.pool: row.waiting for row in connection.execute(_MISSING_POOLS)}

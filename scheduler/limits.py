@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from turnout.metadata.queueing import ActiveCount, Candidate, Excluded, LockedPool, LockedPools, RateRoom
+from turnout.metadata.queueing import ActiveCount, Candidate, Excluded, LockedPool, LockedPools
+from turnout.metadata.rates import RateRoom
 from turnout.scheduler.capacity import Capacity
 
 

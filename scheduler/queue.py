@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from turnout.metadata import queueing
+from turnout.metadata import queueing, rates
 from turnout.metadata.engine import Connection
 from turnout.metadata.messages import AttemptMessage
 from turnout.metadata.queueing import Candidate, Excluded, Waiting
@@ -57,12 +57,12 @@ def queue_ready(connection: Connection, scheduler_id: int, limit: int, paralleli
     if not pools.locked:
         return Queued(is_contended=pools.is_contended)
     active = queueing.count_active(connection)
-    rates = queueing.read_rate_room(connection, pools.locked)
+    rate_room = rates.read_rate_room(connection, pools.locked)
     capacity = Capacity(queueing.live_workers(connection), active)
-    limits = Limits(pools, active, capacity, rates, parallelism)
+    limits = Limits(pools, active, capacity, rate_room, parallelism)
     choose(limits, limit, _Locking(connection))
     messages = queueing.queue_scheduled(connection, scheduler_id, [candidate.id for candidate in limits.chosen])
-    queueing.note_starts(connection, limits.starts)
+    rates.note_starts(connection, limits.starts)
     later = (limits.more_in_s, OTHERS_TURN_S if pools.elsewhere else None)
     return Queued(messages, limits.is_contended or pools.is_contended, min(filter(None, later), default=None))
 

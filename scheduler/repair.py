@@ -13,14 +13,14 @@ import structlog
 
 from turnout.config.outage import Outage
 from turnout.config.settings import Settings
-from turnout.metadata import attempts, orphans, processes, queueing, wakeups
+from turnout.metadata import attempts, orphans, processes, queueing, stuck, wakeups
 from turnout.metadata.attempts import AttemptKey
 from turnout.metadata.engine import Connection, Engine, transact
 from turnout.metadata.errors import DatabaseUnavailableError
 from turnout.metadata.messages import Broker, BrokerUnavailableError, celery_queue
 from turnout.metadata.processes import ProcessKind
-from turnout.metadata.queueing import Unclaimed
 from turnout.metadata.states import Cause
+from turnout.metadata.stuck import Unclaimed
 from turnout.scheduler.capacity import Capacity
 from turnout.scheduler.lease import Lease
 
@@ -97,7 +97,7 @@ class Reaper:
         self._sweep_if_due()
         reaped = self._lease.transact(self._engine, self._reap)
         reaped.log()
-        refused = self._lease.transact(self._engine, queueing.refuse_oversized)
+        refused = self._lease.transact(self._engine, stuck.refuse_oversized)
         if refused:
             log.warning("tasks.refused", cause=Cause.POOL_TOO_SMALL, count=len(refused), task_instances=refused[:10])
         lost = self._return_lost_messages()
@@ -118,7 +118,7 @@ class Reaper:
         wakeups.leave_for_active_runs(connection)
         wakeups.discard_orphans(connection)
         processes.forget_old(connection, KEEP_DEAD_S)
-        return removed, queueing.count_waiting_for_missing_pools(connection)
+        return removed, stuck.count_waiting_for_missing_pools(connection)
 
     def _reap(self, connection: Connection) -> "_Reaped":
         kinds = self._judged()
@@ -139,7 +139,7 @@ class Reaper:
         The broker is asked between two transactions. An attempt that is claimed, or whose message arrives, meanwhile is
         none the worse: the compare-and-set decides, and a message without its attempt is dropped.
         """
-        waiting = transact(self._engine, lambda c: queueing.unclaimed(c, self._settings.message_patience_s))
+        waiting = transact(self._engine, lambda c: stuck.unclaimed(c, self._settings.message_patience_s))
         if not any(attempt.is_late for attempt in waiting):
             return 0
         capacity = Capacity(transact(self._engine, queueing.live_workers), ())

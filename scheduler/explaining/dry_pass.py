@@ -8,7 +8,7 @@ the next pass, no more and no less.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from turnout.metadata import queueing
+from turnout.metadata import queueing, rates
 from turnout.metadata.engine import Connection
 from turnout.metadata.listings.task_facts import TaskFacts
 from turnout.metadata.queueing import Candidate, Excluded, Lifted, LiveWorker, LockedPool, LockedPools
@@ -66,7 +66,7 @@ class DryPass:
         self.pools = queueing.read_pools(connection)
         self.active = queueing.count_active(connection)
         self.workers = queueing.live_workers(connection)
-        self.rates = queueing.read_rate_room(connection, self.pools)
+        self.rates = rates.read_rate_room(connection, self.pools)
 
     def stopped_by(self, but: Collection[str] = ()) -> list[Stopped]:
         """Name everything that stops it; nothing if the next pass will queue it. Some pools count as large enough."""

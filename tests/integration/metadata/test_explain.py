@@ -28,7 +28,9 @@ from turnout.metadata import (
     pools,
     processes,
     queueing,
+    rates,
     runs,
+    stuck,
     timers,
     wakeups,
     xcom,
@@ -298,7 +300,7 @@ def read_candidates_if_lifted(connection: Connection, _: Big) -> None:
 
 def read_rates(connection: Connection, _: Big) -> None:
     prepare(connection, "UPDATE pool SET rate_starts = 3, rate_period_s = 60")
-    assert queueing.read_rate_room(connection, [LockedPool("p1", 1, has_rate=True)])["p1"].starts == 3
+    assert rates.read_rate_room(connection, [LockedPool("p1", 1, has_rate=True)])["p1"].starts == 3
 
 
 def pull_nothing(connection: Connection, facts: Big) -> None:
@@ -374,10 +376,10 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
     "lock DAGs of candidates": (lambda c, _: queueing.lock_dags(c, ["d1"]), set()),
     "active of tasks": (lambda c, _: queueing.count_active_of_tasks(c, [("d1", "t1")]), {ACTIVE}),
     "rates": (read_rates, set()),
-    "note starts": (lambda c, _: queueing.note_starts(c, {"p1": 1}), set()),
-    "refuse oversized": (lambda c, _: queueing.refuse_oversized(c), {SCHEDULED, UNFINISHED}),
+    "note starts": (lambda c, _: rates.note_starts(c, {"p1": 1}), set()),
+    "refuse oversized": (lambda c, _: stuck.refuse_oversized(c), {SCHEDULED, UNFINISHED}),
     "queue": (lambda c, f: queueing.queue_scheduled(c, f.scheduler_id, f.ids("scheduled")), {PK, SCHEDULED}),
-    "unclaimed": (lambda c, _: queueing.unclaimed(c, 10), {ACTIVE}),
+    "unclaimed": (lambda c, _: stuck.unclaimed(c, 10), {ACTIVE}),
     "lock runs": (lambda c, _: decisions.lock_runs_with_news(c, 500), {"pk_dag_run"}),
     "read states": (lambda c, f: decisions.read_states(c, {run: ["t1", "t2"] for run in f.runs}), {RUN_TASK}),
     "set states": (
@@ -407,7 +409,7 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
     "discard wake-ups": (discard_wakeups, set()),
     "notify": (lambda c, _: wakeups.notify_schedulers(c), set()),
     "remove orphans": (remove_orphans, {UNFINISHED}),
-    "missing pools": (lambda c, _: queueing.count_waiting_for_missing_pools(c), {SCHEDULED, UNFINISHED}),
+    "missing pools": (lambda c, _: stuck.count_waiting_for_missing_pools(c), {SCHEDULED, UNFINISHED}),
     "live workers": (lambda c, _: queueing.live_workers(c), set()),
     "versions": (lambda c, _: VersionCache().get(c, [1]), set()),
     "register": (lambda c, _: processes.register(c, Registration("scheduler", "new", 10)), set()),

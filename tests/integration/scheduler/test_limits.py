@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 
 from tests import rows
 from tests.control import Control, graph, key_of
-from turnout.metadata import queueing
+from turnout.metadata import queueing, stuck
 from turnout.metadata.engine import transact
 from turnout.metadata.messages import AttemptMessage
 from turnout.metadata.pools import Rate, set_pool
@@ -273,7 +273,7 @@ class TestTooBig:
     def test_it_fails_with_the_remedy_and_its_run_goes_on(self, control: Control) -> None:
         pool(control, "small", 2)
         run = control.prepare(graph("d", {"huge": [], "after": ["huge"]}, task={"pool": "small", "pool_slots": 3}))
-        assert len(control.do(queueing.refuse_oversized)) == 1
+        assert len(control.do(stuck.refuse_oversized)) == 1
         assert control.sql("SELECT state, cause, error FROM task_instance WHERE task_id = 'huge'") == [
             (
                 "failed",
@@ -287,13 +287,13 @@ class TestTooBig:
     def test_it_may_be_too_big_for_any_of_its_pools(self, control: Control) -> None:
         pool(control, "small", 2)
         wait(control, "d", ["t"], pool={"default_pool": 1, "small": 3})
-        assert len(control.do(queueing.refuse_oversized)) == 1
+        assert len(control.do(stuck.refuse_oversized)) == 1
 
     def test_for_a_pool_without_any_slot_it_waits(self, control: Control) -> None:
         control.worker()
         pool(control, "closed", 0)
         wait(control, "d", ["t"], pool="closed")
-        assert control.do(queueing.refuse_oversized) == []
+        assert control.do(stuck.refuse_oversized) == []
         assert list(control.queue().messages) == []
         pool(control, "closed", 1)
         assert names(control.queue().messages) == ["t"]
