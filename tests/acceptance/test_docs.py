@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from turnout import tasks
+from turnout.metadata.listings.explanations import Why
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -145,6 +146,11 @@ def test_the_tutorial_works_as_it_stands(reader: Reader, eventually: Eventually)
 def test_the_pages_on_queues_and_on_waiting_tasks_work_as_they_stand(reader: Reader, eventually: Eventually) -> None:
     reader.follow("how-to/several-workers-and-queues.md", eventually)
     reader.follow("how-to/a-task-that-does-not-run.md", eventually)
+
+
+def test_the_page_on_waiting_tasks_names_every_reason() -> None:
+    page = (DOCS / "how-to" / "a-task-that-does-not-run.md").read_text()
+    assert set(Why) - set(re.findall(r"`(\w+)`", page)) == set()
 
 
 def test_the_page_on_running_again_and_stopping_works_as_it_stands(reader: Reader, eventually: Eventually) -> None:
