@@ -12,7 +12,9 @@ _NEXT_DUE = text("""
         (SELECT min(timeout_at) FROM dag_run WHERE state = 'running' AND timeout_at > now()),
         (SELECT min(next_try_at) FROM task_instance
          WHERE state IN ('up_for_retry', 'up_for_reschedule') AND next_try_at > now()),
-        (SELECT clock_timestamp() + make_interval(secs => :others_s) WHERE EXISTS (SELECT FROM wakeup))
+        (SELECT clock_timestamp() + make_interval(secs => :others_s) WHERE EXISTS (
+             SELECT FROM wakeup w JOIN dag_run r ON r.id = w.dag_run_id
+         ))
     ) - clock_timestamp())
 """)
 

@@ -53,3 +53,8 @@ def test_news_that_another_scheduler_has_in_hand_are_looked_after_soon(control: 
         assert due_in_s(control) == pytest.approx(OTHERS_NEWS_S, abs=OTHERS_NEWS_S / 2)
     assert control.decide().runs == 1
     assert due_in_s(control) is None
+
+
+def test_news_of_a_run_that_was_deleted_are_no_reason(control: Control) -> None:
+    control.sql("INSERT INTO wakeup (dag_run_id) VALUES (1)")
+    assert due_in_s(control) is None
