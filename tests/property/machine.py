@@ -15,7 +15,7 @@ from tests.property import person
 from tests.property.declare import POOLS, dags, write
 from tests.property.graph import Dag
 from tests.property.model import Model, Process, Run
-from tests.property.stand_ins import HeldBroker, SteadyLease
+from tests.property.stand_ins import Chance, HeldBroker, SteadyLease
 from turnout.config.settings import Settings
 from turnout.executor.ending import Ending
 from turnout.executor.verdict import judge
@@ -54,9 +54,11 @@ EMPTY_TABLES = (
 class LawMachine(RuleBasedStateMachine):
     """The whole law of scheduling, on one database that is emptied before each example."""
 
-    def __init__(self, control: Control, settings: Settings) -> None:
+    def __init__(self, control: Control, settings: Settings, chance: Chance) -> None:
         super().__init__()
         self.control = control
+        self.chance = chance
+        chance.seed = 0
         self.settings = settings
         self.broker = HeldBroker()
         self.model = Model(max_infra_retries=settings.scheduler.max_infra_retries)
@@ -72,8 +74,18 @@ class LawMachine(RuleBasedStateMachine):
         slots=st.lists(st.integers(1, 4), min_size=len(POOLS), max_size=len(POOLS)),
         parallelism=st.none() | st.integers(1, 4),
         has_two=st.booleans(),
+        works=st.lists(st.lists(ending_names, min_size=1, max_size=3), max_size=3),
     )
-    def begin(self, first: Dag, second: Dag | None, slots: list[int], parallelism: int | None, has_two: bool) -> None:
+    def begin(
+        self,
+        *,
+        first: Dag,
+        second: Dag | None,
+        slots: list[int],
+        parallelism: int | None,
+        has_two: bool,
+        works: list[list[str]],
+    ) -> None:
         self.model.parallelism = parallelism
         for pool, count in zip(POOLS, slots, strict=True):
             self.resize(pool, count)
@@ -85,6 +97,10 @@ class LawMachine(RuleBasedStateMachine):
         self.new_worker(slots=4)
         for place, day in enumerate((3, 6)):
             self.trigger(place, day, 0)
+        for work in works:
+            self.fill(0)
+            self.work_off(work)
+        self.fill(0)
 
     # Runs.
 
@@ -161,7 +177,7 @@ class LawMachine(RuleBasedStateMachine):
 
     def _choose_at_random(self, seed: float) -> None:
         """Several schedulers share the pools by chance: make it the same chance each time."""
-        self.control.sql("SELECT setseed(:seed)", seed=seed)
+        self.chance.seed = seed
 
     def _chooses_alone(self) -> bool:
         alive = [process for process in self.model.schedulers.values() if process.state == "alive"]
@@ -276,10 +292,12 @@ class LawMachine(RuleBasedStateMachine):
         if self.held[-1].task_instance_id == lost.task_instance_id:
             self._finish(self.held[-1], ending)
 
-    @precondition(lambda self: self.broker.messages)
     @rule(place=places)
     def receive_stale(self, place: int) -> None:
         """Let a message arrive whose attempt was given back, while the next attempt waits for its own."""
+        self.run_once(place)
+        if not self.broker.messages:
+            return
         message = at(self.broker.messages, place)
         self.give_back(place)
         self.run_once(place)
@@ -293,6 +311,22 @@ class LawMachine(RuleBasedStateMachine):
         if messages and alive:
             self.broker.messages = [message for message in self.broker.messages if message not in messages]
             self._claim(messages, at(alive, place))
+
+    @rule(place=places)
+    def fill(self, place: int) -> None:
+        """Let workers claim all that may be queued."""
+        self.run_once(place)
+        alive = [id_ for id_, process in self.model.workers.items() if process.state == "alive"]
+        if alive:
+            messages, self.broker.messages = self.broker.messages, []
+            self._claim(messages, at(alive, place))
+
+    @rule(endings=st.lists(ending_names, min_size=1, max_size=5))
+    def work_off(self, endings: list[str]) -> None:
+        """Let some of what runs come to its end, the oldest first."""
+        running = {one.attempt for _, one in self.model.instances("running")}
+        for attempt, ending in zip([one for one in self.held if one.attempt_id in running], endings, strict=False):
+            self._finish(attempt, ending)
 
     def _finish(self, attempt: ClaimedAttempt, ending: str) -> None:
         task = self.model.dags[attempt.dag_id].tasks[attempt.task_id]

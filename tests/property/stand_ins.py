@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from sqlalchemy import event
+
 from turnout.metadata import processes
 from turnout.metadata.engine import Connection, Engine, transact
 from turnout.metadata.messages import AttemptMessage
@@ -46,3 +48,14 @@ class SteadyLease:
             return result
 
         return transact(engine, fenced)
+
+
+class Chance:
+    """What PostgreSQL's `random()` gives: the same in every transaction that begins with the same seed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.seed: float = 0
+        event.listen(engine, "begin", self._begin)
+
+    def _begin(self, connection: Connection) -> None:
+        connection.exec_driver_sql("SELECT setseed(%(seed)s)", {"seed": self.seed})

@@ -10,12 +10,13 @@ from sqlalchemy import Engine
 
 from tests.control import Control
 from tests.property.machine import LawMachine
+from tests.property.stand_ins import Chance
 from turnout.config.settings import SchedulerSettings, Settings
 
-#: So many examples take some 20 s; `make test-property` asks for more, of which no two runs are the same.
+#: So many examples take some 25 s; `make test-property` asks for more, of which no two runs are the same.
 EXAMPLES = int(os.environ.get("TURNOUT_TEST_EXAMPLES", "0"))
 PROFILE = settings(
-    max_examples=EXAMPLES or 40,
+    max_examples=EXAMPLES or 30,
     stateful_step_count=40,
     derandomize=not EXAMPLES,
     database=None,
@@ -31,5 +32,5 @@ def test_whatever_happens_the_database_holds_what_the_law_says(
     settings = Settings(
         home=tmp_path, database_url=SecretStr(database_url), broker_url=SecretStr("redis://"), scheduler=scheduler
     )
-    control = Control(engine)
-    run_state_machine_as_test(lambda: LawMachine(control, settings), settings=PROFILE)
+    control, chance = Control(engine), Chance(engine)
+    run_state_machine_as_test(lambda: LawMachine(control, settings, chance), settings=PROFILE)
