@@ -80,7 +80,7 @@ _SET = text("""
         include_deferred = COALESCE(:include_deferred, p.include_deferred),
         rate_starts = CASE WHEN :keeps_rate THEN p.rate_starts ELSE EXCLUDED.rate_starts END,
         rate_period_s = CASE WHEN :keeps_rate THEN p.rate_period_s ELSE EXCLUDED.rate_period_s END
-    RETURNING xmax = 0 AS is_new
+    RETURNING xmax = 0 AS is_new, p.include_deferred, p.rate_starts, p.rate_period_s
 """)
 
 _WAITING_FOR = text(
@@ -144,10 +144,13 @@ def set_pool(
     wanted = {"name": check_key(name, "pool"), "slots": slots, "description": description}
     wanted |= {"include_deferred": include_deferred, "keeps_rate": rate is KEEP_RATE}
     wanted |= {"rate_starts": (rate and rate.starts) or None, "rate_period_s": (rate and rate.period_s) or None}
-    is_new = connection.execute(_SET, wanted).scalar_one()
-    audit.record(connection, actor, "pool.set", pool=name, slots=slots)
+    row = connection.execute(_SET, wanted).one()
+    rate_now = {"rate_starts": row.rate_starts, "rate_period_s": row.rate_period_s}
+    audit.record(
+        connection, actor, "pool.set", pool=name, slots=slots, include_deferred=row.include_deferred, **rate_now
+    )
     notify_schedulers(connection)
-    return bool(is_new)
+    return bool(row.is_new)
 
 
 def delete_pool(connection: Connection, name: str, *, actor: str) -> None:

@@ -75,7 +75,15 @@ def trigger(connection: Connection, wanted: Trigger, *, actor: str) -> Triggered
     new = _plan(timetable_from_json(dag.schedule, planned), wanted, dag.now)
     if not create_runs(connection, [new]):
         raise _conflict(connection, new)
-    audit.record(connection, actor, "run.trigger", dag_id=new.dag_id, run_id=new.run_id, conf=new.conf)
+    audit.record(
+        connection,
+        actor,
+        "run.trigger",
+        dag_id=new.dag_id,
+        run_id=new.run_id,
+        conf=new.conf,
+        priority=new.priority,
+    )
     notify_schedulers(connection)
     return Triggered(show_run(connection, new.dag_id, new.run_id), dag.is_paused)
 

@@ -97,3 +97,15 @@ def test_a_rate_that_is_none_is_refused_with_an_example(turnout: Turnout, rate: 
     assert ran.code == 2
     assert "60/m" in ran.err
     assert names(turnout) == ["default_pool"]
+
+
+def test_the_audit_log_tells_what_a_pool_was_set_to(turnout: Turnout, engine: Engine) -> None:
+    turnout("pools", "set", "etl", "4", "--rate", "5/s")
+    turnout("pools", "set", "etl", "3", "--include-deferred")
+    with engine.begin() as connection:
+        found = connection.exec_driver_sql("SELECT detail FROM audit_log ORDER BY id").scalars().all()
+    rate = {"rate_starts": 5, "rate_period_s": 1}
+    assert found == [
+        {"pool": "etl", "slots": 4, "include_deferred": False, **rate},
+        {"pool": "etl", "slots": 3, "include_deferred": True, **rate},
+    ]

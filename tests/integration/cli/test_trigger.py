@@ -125,7 +125,7 @@ def test_a_trigger_is_audited_and_wakes_the_schedulers(turnout: Turnout, engine:
         trigger(turnout, "by_hand", "--run-id", "r1", "--conf", '{"a": 1}')
         assert list(connection.connection.driver_connection.notifies(timeout=5, stop_after=1))
         entry = connection.exec_driver_sql("SELECT action, dag_id, run_id, detail FROM audit_log").one()
-    assert tuple(entry) == ("run.trigger", "by_hand", "r1", {"conf": {"a": 1}})
+    assert tuple(entry) == ("run.trigger", "by_hand", "r1", {"conf": {"a": 1}, "priority": 0})
 
 
 @pytest.mark.parametrize(
