@@ -63,8 +63,13 @@ def queue_ready(connection: Connection, scheduler_id: int, limit: int, paralleli
     choose(limits, limit, _Locking(connection))
     messages = queueing.queue_scheduled(connection, scheduler_id, [candidate.id for candidate in limits.chosen])
     rates.note_starts(connection, limits.starts)
-    later = (limits.more_in_s, OTHERS_TURN_S if pools.elsewhere else None)
-    return Queued(messages, limits.is_contended or pools.is_contended, min(filter(None, later), default=None))
+    more_in_s = soonest(limits.more_in_s, OTHERS_TURN_S if pools.elsewhere else None)
+    return Queued(messages, limits.is_contended or pools.is_contended, more_in_s)
+
+
+def soonest(*waits_s: float | None) -> float | None:
+    """Return the shortest of some waits, which may be over already (0); None stands for no wait."""
+    return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
 
 class _Locking:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from turnout.tasks.errors import DagError
-from turnout.tasks.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
+from turnout.tasks.timetables.timetable import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from turnout.tasks.zones import as_utc
 
 #: So many runs to come are planned at a time. A timetable of every minute is asked again after two hours and a half.

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from turnout.tasks.errors import DagError
-from turnout.tasks.timetables.base import BuiltInTimetable, DagRunInfo, DataInterval
+from turnout.tasks.timetables.timetable import BuiltInTimetable, DagRunInfo, DataInterval
 from turnout.tasks.values import check_type
 from turnout.tasks.zones import as_utc
 

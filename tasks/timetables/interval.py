@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from turnout.tasks.cron import CronClock
-from turnout.tasks.timetables.base import BuiltInTimetable, DagRunInfo, DataInterval
 from turnout.tasks.timetables.checks import check_length
+from turnout.tasks.timetables.timetable import BuiltInTimetable, DagRunInfo, DataInterval
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from turnout.tasks.timetables.base import BuiltInTimetable, DagRunInfo, DataInterval
+from turnout.tasks.timetables.timetable import BuiltInTimetable, DagRunInfo, DataInterval
 
 
 class PlannedTimetable(BuiltInTimetable):

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, ClassVar
 
-from turnout.tasks.timetables.base import BuiltInTimetable, DagRunInfo, DataInterval
+from turnout.tasks.timetables.timetable import BuiltInTimetable, DagRunInfo, DataInterval
 
 
 class _SimpleTimetable(BuiltInTimetable):

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from turnout.tasks.timetables.base import BuiltInTimetable, DagRunInfo, Timetable
 from turnout.tasks.timetables.events import EventsTimetable
 from turnout.tasks.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from turnout.tasks.timetables.planned import PlannedTimetable
 from turnout.tasks.timetables.simple import ContinuousTimetable, NullTimetable, OnceTimetable
+from turnout.tasks.timetables.timetable import BuiltInTimetable, DagRunInfo, Timetable
 from turnout.tasks.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable
 
 _BUILT_IN = (

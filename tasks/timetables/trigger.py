@@ -6,9 +6,9 @@ from typing import Any
 
 from turnout.tasks.cron import CronClock
 from turnout.tasks.errors import DagError
-from turnout.tasks.timetables.base import BuiltInTimetable, DagRunInfo, DataInterval
 from turnout.tasks.timetables.checks import check_length
 from turnout.tasks.timetables.interval import EPOCH
+from turnout.tasks.timetables.timetable import BuiltInTimetable, DagRunInfo, DataInterval
 from turnout.tasks.values import as_duration
 
 _NO_TIME = timedelta(0)

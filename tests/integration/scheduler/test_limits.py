@@ -16,7 +16,7 @@ from turnout.metadata import queueing, stuck
 from turnout.metadata.engine import transact
 from turnout.metadata.messages import AttemptMessage
 from turnout.metadata.pools import Rate, set_pool
-from turnout.scheduler.queue import OTHERS_TURN_S, queue_ready
+from turnout.scheduler.queue import OTHERS_TURN_S, queue_ready, soonest
 
 
 def names(messages: Iterable[AttemptMessage]) -> list[str]:
@@ -265,6 +265,13 @@ class TestRates:
         for given, kept in (({"rate": Rate(2, 60)}, (2, 60.0)), ({}, (2, 60.0)), ({"rate": None}, (None, None))):
             pool(control, "api", 50, **given)
             assert control.sql("SELECT rate_starts, rate_period_s FROM pool WHERE name = 'api'") == [kept]
+
+
+@pytest.mark.parametrize(("waits", "shortest"), [((0.0, 0.2), 0.0), ((None, 0.2), 0.2), ((None, None), None)])
+def test_a_wait_that_is_over_at_this_moment_is_the_shortest(
+    waits: tuple[float | None, float | None], shortest: float | None
+) -> None:
+    assert soonest(*waits) == shortest
 
 
 class TestTooBig:
