@@ -15,7 +15,7 @@ from turnout.metadata.listings.spoken import duration
 
 app = command_group()
 
-_COLUMNS = ("name", "state", "hostname", "pid", "version", "lease", "last_loop", "last_work")
+_COLUMNS = ("name", "state", "hostname", "pid", "version", "lease", "last_loop", "last_work", "trouble")
 #: The counts in the order of the loop's steps; others follow.
 _STEPS = ("created", "started", "decided", "moved", "finished", "queued", "repaired")
 _EMPTY = "No scheduler is alive. `turnout scheduler` starts one; --all shows those that ended within the last day."
@@ -33,13 +33,14 @@ class _Line:
     lease: str
     last_loop: str | None
     last_work: str | None
+    trouble: str | None
 
 
 @app.command("list")
 def list_(
     *, is_all: AllProcessesOption = False, limit: LimitOption = LIMIT, output: OutputOption = Output.TABLE
 ) -> None:
-    """List the schedulers that are alive: when the last loop of each ended, and what the last one with work did."""
+    """List the schedulers that are alive: their last loops, and what they cannot do."""
     page, now = in_database(
         lambda connection: (list_schedulers(connection, limit, is_all=is_all), read_clock(connection))
     )
@@ -57,6 +58,7 @@ def _line(row: SchedulerRow, now: datetime) -> _Line:
         lease=_lease(row, now),
         last_loop=_ago(row.last_loop_when, now),
         last_work=_work(row.last_loop, now),
+        trouble="; ".join(trouble["error"] for trouble in row.troubles) or None,
     )
 
 

@@ -6,9 +6,10 @@ process does in the database carries the id of its term, so that none of a lost 
 statements name it, and a scheduler's transactions end with `fence`.
 """
 
+import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal
@@ -16,9 +17,12 @@ from typing import Any, Literal
 from sqlalchemy import Connection, text
 
 from turnout.metadata.errors import TermOverError
+from turnout.metadata.texts import storable
 
 ProcessKind = Literal["scheduler", "worker", "dag_processor"]
 
+#: As much of a trouble's message as people read.
+_TROUBLE_LENGTH = 500
 
 #: The lock of the row is the one that `declare_dead` skips, so that nobody is declared dead between this statement and
 #: the commit, while a renewal goes on beside it. A transaction that has written nothing has nothing to fence.
@@ -59,12 +63,23 @@ class WorkerLoad:
 
 
 @dataclass(frozen=True)
+class Trouble:
+    """Something that a process cannot do at this moment."""
+
+    what: Literal["broker", "refused"]  # it cannot reach the broker, or it leaves something alone
+    error: str
+    for_s: float
+    where: Mapping[str, str] = field(default_factory=dict)  # what is left alone: `dag_id`, `run_id`, …
+
+
+@dataclass(frozen=True)
 class LoopReport:
     """What a scheduler says of its loop."""
 
     did: str  # what the last loop that had work did: a JSON object of counts
     did_s_ago: float = 0.0
     ended_s_ago: float = 0.0  # the last loop, with or without work
+    troubles: Sequence[Trouble] = ()
 
 
 def register(connection: Connection, registration: Registration) -> int:
@@ -122,17 +137,29 @@ def end(connection: Connection, process_id: int) -> None:
 
 
 def report_loop(connection: Connection, process_id: int, report: LoopReport) -> None:
-    """Record when a scheduler's last loop ended, and what it did in the last one that had work, and when (`at`)."""
+    """Record when a scheduler's last loop ended, what the last one that had work did and when (`at`), and troubles."""
     connection.execute(
         text("""
             UPDATE process
             SET last_loop_at = clock_timestamp() - make_interval(secs => :ended_s_ago),
                 last_loop = CAST(:did AS jsonb)
-                    || jsonb_build_object('at', clock_timestamp() - make_interval(secs => :did_s_ago))
+                    || jsonb_build_object('at', clock_timestamp() - make_interval(secs => :did_s_ago)),
+                troubles = (
+                    SELECT COALESCE(jsonb_agg(
+                        t.trouble - 'for_s' || jsonb_build_object('since', clock_timestamp()
+                            - make_interval(secs => CAST(t.trouble ->> 'for_s' AS float)))
+                    ), '[]')
+                    FROM jsonb_array_elements(CAST(:troubles AS jsonb)) t (trouble)
+                )
             WHERE id = :id
         """),
-        {"id": process_id, **vars(report)},
+        {"id": process_id, **vars(report), "troubles": json.dumps([_spoken(one) for one in report.troubles])},
     )
+
+
+def _spoken(trouble: Trouble) -> dict[str, Any]:
+    lines = trouble.error.strip().splitlines() or ["no message"]
+    return {**vars(trouble), "where": dict(trouble.where), "error": storable(lines[0][:_TROUBLE_LENGTH])}
 
 
 def declare_dead(connection: Connection, kinds: Sequence[ProcessKind]) -> list[tuple[int, ProcessKind, str]]:

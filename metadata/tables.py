@@ -352,6 +352,7 @@ process = Table(
     # Of a scheduler: when its last loop ended, and what it did.
     _time("last_loop_at"),
     Column("last_loop", JSONB),
+    _required("troubles", JSONB(), "'[]'"),  # what it cannot do at this moment: [{what, error, since, where}]
     _one_of("kind", PROCESS_KINDS),
     _one_of("state", ("alive", "stopped", "dead")),
     Index("ix_process_alive", "kind", postgresql_where=text("state = 'alive'")),

@@ -7,13 +7,13 @@ import structlog
 from turnout.metadata.engine import Connection
 from turnout.metadata.planning import upcoming_runs
 from turnout.metadata.runs import DueDag, NewRun, NextRun, create_runs, lock_due_dags, next_run, set_next_runs
-from turnout.scheduler.guard import Each, together
+from turnout.scheduler.guard import TOGETHER, Each
 from turnout.tasks.timetables import DagRunInfo
 
 log = structlog.get_logger(__name__)
 
 
-def create_due_runs(connection: Connection, limit: int, each: Each = together) -> int:
+def create_due_runs(connection: Connection, limit: int, each: Each = TOGETHER) -> int:
     """Create the runs that are due, as many of each DAG as `max_active_runs` leaves room for.
 
     Args:
@@ -25,7 +25,7 @@ def create_due_runs(connection: Connection, limit: int, each: Each = together) -
         How many runs were created.
     """
     due = lock_due_dags(connection, limit)
-    return sum(each(due, lambda dags: _create(connection, dags), lambda dag: {"dag_id": dag.dag_id}))
+    return sum(each(due, lambda dags: _create(connection, dags), _words))
 
 
 def _create(connection: Connection, dags: Iterable[DueDag]) -> int:
@@ -64,3 +64,7 @@ def _new_run(dag_id: str, run: DagRunInfo) -> NewRun:
         data_interval_end=run.data_interval.end,
         run_after=run.run_after,
     )
+
+
+def _words(dag: DueDag) -> dict[str, str]:
+    return {"dag_id": dag.dag_id, "step": "create_runs"}

@@ -13,7 +13,7 @@ from turnout.metadata.runs import finish_running
 from turnout.metadata.states import RunState
 from turnout.metadata.versions import Content, VersionCache
 from turnout.scheduler.board import Board
-from turnout.scheduler.guard import Each, together
+from turnout.scheduler.guard import TOGETHER, Each
 from turnout.tasks.deciding import past_for, run_ending
 
 log = structlog.get_logger(__name__)
@@ -28,7 +28,7 @@ class Decided:
     finished: int = 0
 
 
-def decide(connection: Connection, versions: VersionCache, limit: int, each: Each = together) -> Decided:
+def decide(connection: Connection, versions: VersionCache, limit: int, each: Each = TOGETHER) -> Decided:
     """Decide for the runs that have news, end those whose time is over, and schedule the retries that are due.
 
     Args:

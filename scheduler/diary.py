@@ -2,11 +2,15 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from turnout.metadata.processes import LoopReport
+from turnout.config.outage import Ongoing
+from turnout.metadata.processes import LoopReport, Trouble
+
+#: How many things that are left alone are told; the log has them all.
+MOST_REFUSED = 20
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,12 @@ class Diary:
         else:
             self._entry = _Entry(now, self._entry.worked_at, self._entry.did)
 
-    def report(self) -> LoopReport | None:
-        """Tell what was noted last; nothing before the first pass has ended."""
+    def report(self, broker_outage: Ongoing | None = None, refused: Sequence[Trouble] = ()) -> LoopReport | None:
+        """Tell what was noted last, and what cannot be done now; nothing before the first pass has ended."""
         entry, now = self._entry, time.monotonic()
         if entry is None:
             return None
-        return LoopReport(json.dumps(dict(entry.did)), now - entry.worked_at, now - entry.ended_at)
+        broker = [Trouble("broker", broker_outage.error, now - broker_outage.since)] if broker_outage else []
+        return LoopReport(
+            json.dumps(dict(entry.did)), now - entry.worked_at, now - entry.ended_at, [*broker, *refused[:MOST_REFUSED]]
+        )

@@ -46,6 +46,7 @@ class Limits:
         capacity: what the workers can start soon.
         rates: what the rates of the pools leave.
         parallelism: how many attempts may be active in all; None for any number.
+        left_alone: the ids of candidates that are not to be offered.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Limits:
         capacity: Capacity,
         rates: Mapping[str, RateRoom],
         parallelism: int | None,
+        *,
+        left_alone: Iterable[str] = (),
     ) -> None:
         self.chosen: list[Candidate] = []
         self.is_contended = False
@@ -72,7 +75,7 @@ class Limits:
         self._runs_out: set[int] = set()
         self._tasks_out: set[tuple[str, str]] = set()
         self._run_tasks_out: set[tuple[int, str]] = set()
-        self._seen: set[int] = set()
+        self._seen = {int(id_) for id_ in left_alone}
 
     def wanted(self, limit: int) -> list[tuple[str, str, int]]:
         """Say how many more candidates of each pool and queue name can be used at most, when `limit` can in all."""

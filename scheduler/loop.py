@@ -8,7 +8,7 @@
 6. repair        on a timer: what dead processes, lost messages and lost wake-ups left behind
 
 A step is one module with one public entry. The *fence*: a transaction counts only while this scheduler holds its lease.
-The *guard*: in steps 1 to 3, a DAG or a run that cannot be dealt with is left alone, and the step goes on without it.
+The *guard*: a DAG, a run or a task instance that cannot be dealt with is left alone, and the step goes on without it.
 A pass that did something is followed by another; then the loop sleeps until the next timer, or until a notification
 wakes it. It never forks, parses a DAG file, or waits for the broker.
 """
@@ -26,7 +26,7 @@ from turnout.metadata.engine import Connection, open_engine, transact
 from turnout.metadata.errors import MetadataError, TermOverError
 from turnout.metadata.messages import Broker
 from turnout.metadata.migrate import require_current
-from turnout.metadata.processes import Registration
+from turnout.metadata.processes import LoopReport, Registration
 from turnout.metadata.timers import seconds_until_next_due
 from turnout.metadata.versions import VersionCache
 from turnout.scheduler.create_runs import create_due_runs
@@ -35,7 +35,7 @@ from turnout.scheduler.diary import Diary
 from turnout.scheduler.guard import Each, Guard
 from turnout.scheduler.lease import Lease
 from turnout.scheduler.publish import Publisher
-from turnout.scheduler.queue import queue_ready
+from turnout.scheduler.queue import Queued, queue_ready
 from turnout.scheduler.repair import Reaper
 from turnout.scheduler.start_runs import start_runs
 from turnout.scheduler.waker import Waker
@@ -88,7 +88,7 @@ class Scheduler:
         self._versions = VersionCache()
         self._guard = Guard()
         self._diary = Diary()
-        self._lease = Lease(url, Registration("scheduler", name, lease_s), self._diary.report)
+        self._lease = Lease(url, Registration("scheduler", name, lease_s), self._report)
         self._publisher = Publisher(broker)
         self._reaper = Reaper(self._engine, broker, self._lease, settings)
         self._waker = Waker(url, name)
@@ -129,7 +129,7 @@ class Scheduler:
         created = self._guarded(lambda c, each: create_due_runs(c, self._batch, each))
         started = self._guarded(lambda c, each: start_runs(c, self._batch, each, self._backfill_share))
         decided = self._guarded(lambda c, each: decide(c, self._versions, self._batch, each))
-        queued = self._transact(lambda c: queue_ready(c, self._lease.process_id, self._batch, self._parallelism))
+        queued = self._guarded(self._queue_ready)
         self._publisher.submit(queued.messages)
         repaired = self._reaper.run_if_due()
         return Pass(
@@ -144,11 +144,15 @@ class Scheduler:
             more_in_s=queued.more_in_s,
         )
 
-    def _guarded(self, step: Callable[[Connection, Each], T]) -> T:
-        return self._guard.transact(self._transact, step)
+    def _queue_ready(self, connection: Connection, each: Each) -> Queued:
+        return queue_ready(connection, self._lease.process_id, self._batch, self._parallelism, each)
 
-    def _transact(self, work: Callable[[Connection], T]) -> T:
-        return self._lease.transact(self._engine, work)
+    def _guarded(self, step: Callable[[Connection, Each], T]) -> T:
+        return self._guard.transact(lambda work: self._lease.transact(self._engine, work), step)
+
+    def _report(self) -> LoopReport | None:
+        outage = self._publisher.broker_outage or self._reaper.broker_outage
+        return self._diary.report(outage, self._guard.left_alone.troubles())
 
     def _run(self) -> None:
         while not self._stopping.is_set():

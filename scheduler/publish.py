@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from turnout.config.outage import Outage
+from turnout.config.outage import Ongoing, Outage
 from turnout.metadata.messages import AttemptMessage, Broker, BrokerUnavailableError
 
 log = structlog.get_logger(__name__)
@@ -30,6 +30,11 @@ class Publisher:
         self._outage = Outage("broker")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    @property
+    def broker_outage(self) -> Ongoing | None:
+        """The outage of the broker, while a batch cannot be published."""
+        return self._outage.ongoing
 
     def start(self) -> None:
         """Begin to publish."""

@@ -14,6 +14,7 @@ from turnout.metadata.engine import Connection
 from turnout.metadata.messages import AttemptMessage
 from turnout.metadata.queueing import Candidate, Excluded, Waiting
 from turnout.scheduler.capacity import Capacity
+from turnout.scheduler.guard import TOGETHER, Each
 from turnout.scheduler.limits import Limits
 
 #: How soon a scheduler looks after pools that it left to others.
@@ -26,7 +27,8 @@ class Queued:
 
     Attributes:
         messages: to be published once the transaction is committed.
-        is_contended: another scheduler held what has work; look again soon.
+        is_contended: another scheduler held what has work, or something that was chosen was not queued; look again
+            soon.
         more_in_s: when more may be queued without anybody saying so: the rate of a pool was used up, or pools were left
             to other schedulers, which may have died.
     """
@@ -36,7 +38,9 @@ class Queued:
     more_in_s: float | None = None
 
 
-def queue_ready(connection: Connection, scheduler_id: int, limit: int, parallelism: int | None = None) -> Queued:
+def queue_ready(
+    connection: Connection, scheduler_id: int, limit: int, parallelism: int | None = None, each: Each = TOGETHER
+) -> Queued:
     """Queue the task instances that no limit stops and that a worker can start soon, in order of priority.
 
     Args:
@@ -44,6 +48,7 @@ def queue_ready(connection: Connection, scheduler_id: int, limit: int, paralleli
         scheduler_id: the term of this scheduler; nothing is queued when it is over.
         limit: most task instances to queue.
         parallelism: how many attempts may be queued and running in all; None for any number.
+        each: how to deal with the task instances; one by one when one of them makes trouble.
     """
     waiting = queueing.count_waiting(connection)
     if not waiting.counts:
@@ -59,12 +64,26 @@ def queue_ready(connection: Connection, scheduler_id: int, limit: int, paralleli
     active = queueing.count_active(connection)
     rate_room = rates.read_rate_room(connection, pools.locked)
     capacity = Capacity(queueing.live_workers(connection), active)
-    limits = Limits(pools, active, capacity, rate_room, parallelism)
+    limits = Limits(pools, active, capacity, rate_room, parallelism, left_alone=each.left_alone.named(_ID))
     choose(limits, limit, _Locking(connection))
-    messages = queueing.queue_scheduled(connection, scheduler_id, [candidate.id for candidate in limits.chosen])
+    parts = each(limits.chosen, lambda some: _queue(connection, scheduler_id, some), _words)
+    messages = [message for part in parts for message in part]
     rates.note_starts(connection, limits.starts)
     more_in_s = soonest(limits.more_in_s, OTHERS_TURN_S if pools.elsewhere else None)
-    return Queued(messages, limits.is_contended or pools.is_contended, more_in_s)
+    is_contended = limits.is_contended or pools.is_contended or len(messages) < len(limits.chosen)
+    return Queued(messages, is_contended, more_in_s)
+
+
+#: What a task instance that is left alone is known by.
+_ID = "task_instance_id"
+
+
+def _words(candidate: Candidate) -> dict[str, str]:
+    return {"dag_id": candidate.dag_id, "task_id": candidate.task_id, _ID: str(candidate.id)}
+
+
+def _queue(connection: Connection, scheduler_id: int, candidates: Sequence[Candidate]) -> list[AttemptMessage]:
+    return queueing.queue_scheduled(connection, scheduler_id, [candidate.id for candidate in candidates])
 
 
 def soonest(*waits_s: float | None) -> float | None:

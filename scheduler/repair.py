@@ -5,24 +5,24 @@ had the database without a break for a whole such lease, so that an outage of th
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
-from turnout.config.outage import Outage
+from turnout.config.outage import Ongoing
 from turnout.config.settings import Settings
 from turnout.metadata import attempts, orphans, processes, queueing, stuck, wakeups
 from turnout.metadata.attempts import AttemptKey
 from turnout.metadata.engine import Connection, Engine, transact
 from turnout.metadata.errors import DatabaseUnavailableError
-from turnout.metadata.messages import Broker, BrokerUnavailableError, celery_queue
+from turnout.metadata.messages import Broker
 from turnout.metadata.processes import ProcessKind
 from turnout.metadata.states import Cause
 from turnout.metadata.stuck import Unclaimed
 from turnout.scheduler.capacity import Capacity
 from turnout.scheduler.lease import Lease
+from turnout.scheduler.lost_messages import LostMessages
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +65,7 @@ class Reaper:
 
     def __init__(self, engine: Engine, broker: Broker, lease: Lease, settings: Settings) -> None:
         self._engine = engine
-        self._broker = broker
+        self._lost_messages = LostMessages(broker)
         self._lease = lease
         self._settings = settings.scheduler
         self._lease_s: dict[ProcessKind, float] = {
@@ -73,9 +73,13 @@ class Reaper:
             "dag_processor": settings.scheduler.lease_s,
             "worker": settings.worker.lease_s,
         }
-        self._outage = Outage("broker depth")
         self._next_repair = 0.0
         self._next_sweep = time.monotonic() + self._settings.sweep_interval_s
+
+    @property
+    def broker_outage(self) -> Ongoing | None:
+        """The outage of the broker, if it could not be asked at the last pass."""
+        return self._lost_messages.ongoing
 
     @property
     def due_in_s(self) -> float:
@@ -136,34 +140,15 @@ class Reaper:
     def _return_lost_messages(self) -> int:
         """Return attempts that wait for a message which the broker no longer has, or for workers that have gone.
 
-        The broker is asked between two transactions. An attempt that is claimed, or whose message arrives, meanwhile is
-        none the worse: the compare-and-set decides, and a message without its attempt is dropped.
+        The broker is asked between two transactions.
         """
         waiting = transact(self._engine, lambda c: stuck.unclaimed(c, self._settings.message_patience_s))
-        if not any(attempt.is_late for attempt in waiting):
-            return 0
-        capacity = Capacity(transact(self._engine, queueing.live_workers), ())
-        stranded = [late for late in waiting if late.is_late and not capacity.is_served(late.pool, late.queue)]
-        missing = self._missing(waiting)
+        late = [attempt for attempt in waiting if attempt.is_late]
+        capacity = Capacity(transact(self._engine, queueing.live_workers), ()) if late else None
+        stranded = [one for one in late if capacity and not capacity.is_served(one.pool, one.queue)]
+        missing = self._lost_messages.find(waiting)
         returned = self._give_back(stranded, Cause.NO_WORKER)
         return returned + self._give_back(missing, Cause.MESSAGE_LOST)
-
-    def _missing(self, waiting: Sequence[Unclaimed]) -> list[Unclaimed]:
-        """Find the attempts that are late while their queue holds fewer messages than attempts wait for one."""
-        by_queue: dict[str, list[Unclaimed]] = defaultdict(list)
-        for attempt in waiting:
-            by_queue[celery_queue(attempt.pool, attempt.queue)].append(attempt)
-        try:
-            depths = self._broker.depths(list(by_queue))
-        except BrokerUnavailableError as error:
-            self._outage.note(error)
-            return []
-        self._outage.over()
-        missing = []
-        for name, queued in by_queue.items():
-            late = [attempt for attempt in queued if attempt.is_late]
-            missing += late[: max(0, len(queued) - depths[name])]
-        return missing
 
     def _give_back(self, late: Sequence[Unclaimed], cause: Cause) -> int:
         if not late:

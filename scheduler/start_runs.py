@@ -2,13 +2,13 @@
 
 from turnout.config.settings import BACKFILL_SHARE
 from turnout.metadata.engine import Connection
-from turnout.metadata.starting import lock_dags_to_start, start_queued
-from turnout.scheduler.guard import Each, together
+from turnout.metadata.starting import Starts, lock_dags_to_start, start_queued
+from turnout.scheduler.guard import TOGETHER, Each
 from turnout.scheduler.turns import share_out
 
 
 def start_runs(
-    connection: Connection, limit: int, each: Each = together, backfill_share: float = BACKFILL_SHARE
+    connection: Connection, limit: int, each: Each = TOGETHER, backfill_share: float = BACKFILL_SHARE
 ) -> int:
     """Start the queued runs that may run now and create their task instances.
 
@@ -22,5 +22,9 @@ def start_runs(
         How many runs were started.
     """
     starts = share_out(lock_dags_to_start(connection, limit), limit, backfill_share)
-    started = each(starts, lambda some: start_queued(connection, some), lambda start: {"dag_id": start.dag_id})
+    started = each(starts, lambda some: start_queued(connection, some), _words)
     return sum(map(len, started))
+
+
+def _words(start: Starts) -> dict[str, str]:
+    return {"dag_id": start.dag_id, "step": "start_runs"}

@@ -48,6 +48,8 @@ class Why(StrEnum):
     NOT_CLAIMED = "not_claimed"
     NO_SCHEDULER = "no_scheduler"
     SCHEDULER_STALLED = "scheduler_stalled"
+    REFUSED = "refused"
+    BROKER_DOWN = "broker_down"
     WORKER_SILENT = "worker_silent"
 
 

@@ -1,10 +1,22 @@
 """Who is there to do the work: live schedulers and workers, as an explanation needs them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, text
+
+
+@dataclass(frozen=True)
+class TroubleFacts:
+    """Something that a live scheduler cannot do, as it said with its last heartbeat."""
+
+    scheduler: str
+    what: str  # as `processes.Trouble` has it
+    error: str
+    since: datetime
+    where: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -13,6 +25,7 @@ class SchedulerFacts:
 
     name: str
     quiet_s: float  # since its last loop ended, or since it began
+    troubles: Sequence[TroubleFacts] = ()
 
 
 @dataclass(frozen=True)
@@ -35,7 +48,8 @@ class WorkerFacts:
 
 
 _SCHEDULERS = text("""
-    SELECT name, extract(epoch FROM clock_timestamp() - COALESCE(last_loop_at, started_at)) AS quiet_s FROM process
+    SELECT name, extract(epoch FROM clock_timestamp() - COALESCE(last_loop_at, started_at)) AS quiet_s, troubles
+    FROM process
     WHERE kind = 'scheduler' AND state = 'alive' AND lease_expires_at > clock_timestamp()
     ORDER BY name
 """)
@@ -74,7 +88,15 @@ class PoolFacts:
 
 def live_schedulers(connection: Connection) -> list[SchedulerFacts]:
     """List the schedulers that hold their lease."""
-    return [SchedulerFacts(row.name, float(row.quiet_s)) for row in connection.execute(_SCHEDULERS)]
+    return [
+        SchedulerFacts(row.name, float(row.quiet_s), [_trouble(row.name, trouble) for trouble in row.troubles])
+        for row in connection.execute(_SCHEDULERS)
+    ]
+
+
+def _trouble(scheduler: str, said: Mapping[str, Any]) -> TroubleFacts:
+    since = datetime.fromisoformat(said["since"])
+    return TroubleFacts(scheduler, said["what"], said["error"], since, said["where"])
 
 
 def last_scheduler(connection: Connection) -> tuple[str, datetime] | None:

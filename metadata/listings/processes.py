@@ -44,6 +44,7 @@ class SchedulerRow(ProcessRow):
     lease_expires_when: datetime
     last_loop_when: datetime | None  # when the last loop ended
     last_loop: dict[str, Any] | None  # what the last one that had work did, and when (`at`)
+    troubles: list[dict[str, Any]]  # what it cannot do, with `what`, `error`, `since` and `where`
 
 
 #: Whoever let its lease expire is dead, also in the moment before a scheduler says so.
@@ -62,7 +63,8 @@ _WORKERS = text(f"""
 """)  # noqa: S608  only constants of this module
 
 _SCHEDULERS = text(f"""
-    SELECT {_PROCESS}, p.lease_expires_at AS lease_expires_when, p.last_loop_at AS last_loop_when, p.last_loop
+    SELECT {_PROCESS}, p.lease_expires_at AS lease_expires_when, p.last_loop_at AS last_loop_when, p.last_loop,
+           p.troubles
     FROM process p WHERE p.kind = 'scheduler' AND {_SHOWN} {_ORDER}
 """)  # noqa: S608  only constants of this module
 

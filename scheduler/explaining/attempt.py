@@ -17,6 +17,16 @@ _UPSTREAM_STATES = {
 }
 
 
+def names_of(task: TaskFacts) -> dict[str, str]:
+    """Name a task instance as a scheduler that leaves it or its run alone does."""
+    return {
+        "dag_id": task.dag_id,
+        "run_id": task.run_id,
+        "task_id": task.task_id,
+        "task_instance_id": str(task.id),
+    }
+
+
 def ended_reasons(connection: Connection, task: TaskFacts) -> list[Reason]:
     """Say how a task instance ended, and why."""
     ago = f" {duration((task.now - task.ended_at).total_seconds())} ago" if task.ended_at else ""
@@ -46,7 +56,7 @@ def running_reasons(connection: Connection, task: TaskFacts) -> list[Reason]:
         "ago. A scheduler will end this attempt and have it tried again elsewhere."
     )
     silent = Reason(Why.WORKER_SILENT, message, "Wait, and look after that worker.", is_blocking=False)
-    return [running, silent, *scheduler_reasons(connection)]
+    return [running, silent, *scheduler_reasons(connection, names_of(task))]
 
 
 def queued_reasons(connection: Connection, task: TaskFacts, settings: SchedulerSettings) -> list[Reason]:
@@ -64,7 +74,7 @@ def queued_reasons(connection: Connection, task: TaskFacts, settings: SchedulerS
     return [
         Reason(Why.NOT_CLAIMED, f"{message}.", _what_to_do(connection, task, waiting_s, settings), who=[queue]),
         *([] if serving else [no_worker_reason(workers, task.pool, task.queue)]),
-        *scheduler_reasons(connection),
+        *scheduler_reasons(connection, names_of(task), is_published=True),
     ]
 
 

@@ -58,7 +58,7 @@ def reasons_not_started(connection: Connection, run: RunFacts, settings: Schedul
         *dag_reasons(run, needs_file=True),
         *_not_due(run),
         *_no_room(connection, run, settings),
-        *scheduler_reasons(connection),
+        *scheduler_reasons(connection, {"dag_id": run.dag_id, "step": "start_runs"}),
     ]
     if any(reason.is_blocking for reason in reasons):
         return reasons
@@ -128,7 +128,11 @@ def _reasons_of_running(connection: Connection, run: RunFacts) -> list[Reason]:
     message = f"Run {run.run_id} runs since {_since(run)}: {left}."
     see = f"See one: turnout tasks explain {run.dag_id} {run.run_id} TASK_ID" if tasks else "Nothing to do."
     reasons = [Reason(Why.TASKS_UNFINISHED, message, see, is_blocking=False, needed=total, until=run.timeout_at)]
-    return [*reasons, *dag_reasons(run, needs_file=False), *scheduler_reasons(connection)]
+    return [
+        *reasons,
+        *dag_reasons(run, needs_file=False),
+        *scheduler_reasons(connection, {"dag_id": run.dag_id, "run_id": run.run_id}),
+    ]
 
 
 def _since(run: RunFacts) -> str:

@@ -1,6 +1,6 @@
 """Reasons that do not lie with the task or the run itself: schedulers, workers, and the DAG and its file."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -8,6 +8,8 @@ from turnout.metadata.engine import Connection
 from turnout.metadata.listings.explanations import Reason, Why
 from turnout.metadata.listings.missing import near_name
 from turnout.metadata.listings.platform_facts import (
+    SchedulerFacts,
+    TroubleFacts,
     WorkerFacts,
     last_scheduler,
     live_schedulers,
@@ -41,11 +43,26 @@ class DagFacts(Protocol):
     def import_error_at(self) -> datetime | None: ...  # noqa: D102
 
 
-def scheduler_reasons(connection: Connection) -> list[Reason]:
-    """Say when no scheduler lives, or when those that live stand still."""
+def scheduler_reasons(connection: Connection, names: Mapping[str, str], *, is_published: bool = False) -> list[Reason]:
+    """Say when no scheduler lives, when those that live stand still, and what they cannot do.
+
+    Args:
+        connection: where to read.
+        names: what a scheduler would call that which waits, if it left it alone: `dag_id`, `run_id`, …
+        is_published: whether it waits for its message, and so for the broker.
+    """
     schedulers = live_schedulers(connection)
     if not schedulers:
         return [_no_scheduler(connection)]
+    troubles = [trouble for scheduler in schedulers for trouble in scheduler.troubles]
+    return [
+        *_stalled(schedulers),
+        *[_refused(trouble) for trouble in troubles if trouble.what == "refused" and _is_about(trouble, names)],
+        *_broker_down([trouble for trouble in troubles if trouble.what == "broker"], is_published=is_published),
+    ]
+
+
+def _stalled(schedulers: Sequence[SchedulerFacts]) -> list[Reason]:
     quiet_s = min(scheduler.quiet_s for scheduler in schedulers)
     if quiet_s < STALLED_S:
         return []
@@ -59,6 +76,29 @@ def scheduler_reasons(connection: Connection) -> list[Reason]:
             who=names,
             who_count=len(names),
         )
+    ]
+
+
+def _is_about(trouble: TroubleFacts, names: Mapping[str, str]) -> bool:
+    return trouble.where.items() <= names.items()
+
+
+def _refused(trouble: TroubleFacts) -> Reason:
+    what = " ".join(f"{name} {value}" for name, value in trouble.where.items())
+    message = f"Scheduler {trouble.scheduler} was refused what it was to do for {what}: {trouble.error.rstrip('.')}."
+    remedy = f"It tries again every half minute. See step.refused in the log of {trouble.scheduler}."
+    return Reason(Why.REFUSED, message, remedy, trouble.scheduler)
+
+
+def _broker_down(troubles: Sequence[TroubleFacts], *, is_published: bool) -> list[Reason]:
+    if not troubles:
+        return []
+    names = [trouble.scheduler for trouble in troubles]
+    first = min(troubles, key=lambda trouble: trouble.since)
+    message = f"{listed(names)} cannot reach the broker since {first.since:%H:%M:%S} UTC: {first.error.rstrip('.')}."
+    remedy = "Bring the broker back: nothing is lost, and what is queued is published again."
+    return [
+        Reason(Why.BROKER_DOWN, message, remedy, is_blocking=is_published, who=names[:3], who_count=len(names)),
     ]
 
 

@@ -9,7 +9,7 @@ from turnout.metadata.listings.runs import find_run
 from turnout.metadata.listings.task_facts import TaskFacts, read_task_facts
 from turnout.metadata.listings.task_instances import no_such_task
 from turnout.metadata.states import FINISHED, RUN_FINISHED, RunState, TaskState
-from turnout.scheduler.explaining.attempt import ended_reasons, queued_reasons, running_reasons
+from turnout.scheduler.explaining.attempt import ended_reasons, names_of, queued_reasons, running_reasons
 from turnout.scheduler.explaining.before import before_reasons
 from turnout.scheduler.explaining.limits_told import limit_reasons
 from turnout.scheduler.explaining.pools import lasting_pool_reasons
@@ -78,7 +78,11 @@ def _reasons(connection: Connection, task: TaskFacts, line: Line | None, setting
         case TaskState.QUEUED:
             return queued_reasons(connection, task, settings)
         case TaskState.SCHEDULED if line is not None:
-            found = [*_around(task), *_in_line(connection, task, line, settings), *scheduler_reasons(connection)]
+            found = [
+                *_around(task),
+                *_in_line(connection, task, line, settings),
+                *scheduler_reasons(connection, names_of(task)),
+            ]
             ready = Reason(
                 Why.CAN_START,
                 f"Task {task.task_id} can start now: the next pass of a scheduler will queue it.",
@@ -89,7 +93,7 @@ def _reasons(connection: Connection, task: TaskFacts, line: Line | None, setting
             found = [
                 *_of_its_own(connection, task, settings),
                 *_lasting(connection, task),
-                *scheduler_reasons(connection),
+                *scheduler_reasons(connection, names_of(task)),
             ]
             ready = Reason(
                 Why.DECISION_DUE,

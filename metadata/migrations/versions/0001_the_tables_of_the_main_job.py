@@ -91,6 +91,7 @@ def upgrade() -> None:
         sa.Column("memory_mb", sa.Integer(), nullable=True),
         sa.Column("last_loop_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("last_loop", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("troubles", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'"), nullable=False),
         sa.CheckConstraint("kind IN ('dag_processor', 'scheduler', 'worker')", name=op.f("ck_process_kind_known")),
         sa.CheckConstraint("state IN ('alive', 'dead', 'stopped')", name=op.f("ck_process_state_known")),
         sa.PrimaryKeyConstraint("id", name="pk_process"),

@@ -68,7 +68,16 @@ def test_a_scheduler_tells_what_its_last_loop_did(turnout: Turnout, control_plan
     assert (scheduler["pid"], scheduler["version"]) == (os.getpid(), version("turnout"))
     assert scheduler["lease_expires_when"] > scheduler["last_loop_when"]
     out = turnout("schedulers", "list").out
-    assert re.search(r" 60 min left +\d s ago +3 min ago: decided 12, queued 5$", out.splitlines()[1])
+    assert re.search(r" 60 min left +\d s ago +3 min ago: decided 12, queued 5  -$", out.splitlines()[1])
+    assert scheduler["troubles"] == []
+
+
+def test_a_scheduler_tells_what_it_cannot_do(turnout: Turnout, control_plane: Any, engine: Engine) -> None:
+    report = processes.LoopReport("{}", troubles=[processes.Trouble("broker", "Cannot use it: refused.", 5)])
+    transact(engine, lambda connection: processes.report_loop(connection, control_plane.scheduler, report))
+    [scheduler] = turnout("schedulers", "list", "-o", "json").json
+    assert [(one["what"], one["error"]) for one in scheduler["troubles"]] == [("broker", "Cannot use it: refused.")]
+    assert turnout("schedulers", "list").out.splitlines()[1].rstrip().endswith(" Cannot use it: refused.")
 
 
 def test_a_scheduler_that_has_not_ended_a_loop_claims_no_work(turnout: Turnout, control_plane: Any) -> None:

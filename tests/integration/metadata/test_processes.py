@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 from tests.control import Control, graph
 from turnout.metadata import processes, queueing
 from turnout.metadata.errors import TermOverError
-from turnout.metadata.processes import LoopReport, ProcessKind, Registration, WorkerLoad
+from turnout.metadata.processes import LoopReport, ProcessKind, Registration, Trouble, WorkerLoad
 
 KINDS: tuple[ProcessKind, ...] = ("scheduler", "worker", "dag_processor")
 
@@ -65,6 +65,19 @@ def test_a_process_that_renews_just_now_is_not_declared_dead(control: Control) -
         assert processes.renew(connection, worker, 60)
         assert control.do(lambda c: processes.declare_dead(c, KINDS)) == []
     assert state(control, worker) == "alive"
+
+
+def test_a_scheduler_reports_what_it_cannot_do_until_it_can(control: Control) -> None:
+    odd = Trouble("refused", "check \0 constraint\nDETAIL: a row", 60, {"dag_id": "d"})
+    control.do(lambda c: processes.report_loop(c, control.scheduler_id, LoopReport("{}", troubles=[odd])))
+    [(trouble, for_s)] = control.sql("""
+        SELECT t.trouble - 'since', extract(epoch FROM clock_timestamp() - CAST(t.trouble ->> 'since' AS timestamptz))
+        FROM process CROSS JOIN LATERAL jsonb_array_elements(troubles) t (trouble) WHERE kind = 'scheduler'
+    """)
+    assert trouble == {"what": "refused", "error": "check constraint", "where": {"dag_id": "d"}}
+    assert 60 <= for_s < 120
+    control.do(lambda c: processes.report_loop(c, control.scheduler_id, LoopReport("{}")))
+    assert control.sql("SELECT troubles FROM process WHERE kind = 'scheduler'") == [[]]
 
 
 def test_a_scheduler_reports_its_last_loop(control: Control) -> None:

@@ -11,6 +11,7 @@ from turnout.config.settings import SchedulerSettings
 from turnout.metadata.errors import NotFoundError
 from turnout.metadata.listings.explanations import Reason, RunExplanation, TaskExplanation, Why
 from turnout.metadata.pausing import set_paused
+from turnout.metadata.processes import LoopReport, Trouble, report_loop
 from turnout.metadata.states import TaskState
 from turnout.scheduler.explaining.run import explain_run
 from turnout.scheduler.explaining.task import explain_task
@@ -304,6 +305,57 @@ def test_a_queued_task_says_since_when_and_what_may_be_wrong(control: Control) -
     orphan = explain(control, "d", "a")
     assert orphan.reasons[0].remedy.startswith("Wait: the scheduler that queued it has gone")
     assert why(orphan) == ["not_claimed", "no_scheduler"]
+
+
+def trouble(control: Control, *troubles: Trouble) -> None:
+    control.do(lambda c: report_loop(c, control.scheduler_id, LoopReport("{}", troubles=troubles)))
+
+
+def test_a_broker_that_is_away_stops_what_is_published_and_is_told_to_the_others(control: Control) -> None:
+    control.worker()
+    wait(control, "d", ["a", "b"])
+    control.queue(limit=1)
+    trouble(control, Trouble("broker", "Cannot use the message broker at redis://x: refused.", 60))
+    waiting = {row: explain(control, "d", row) for row in ("a", "b")}
+    states = {explanation.state: explanation for explanation in waiting.values()}
+    assert why(states["queued"]) == ["not_claimed", "broker_down"]
+    assert "test cannot reach the broker since " in states["queued"].verdict
+    assert states["queued"].reasons[1].message.endswith(" UTC: Cannot use the message broker at redis://x: refused.")
+    assert why(states["scheduled"]) == ["can_start", "broker_down"]
+    assert not states["scheduled"].reasons[1].is_blocking
+    trouble(control)
+    assert why(explain(control, "d", states["queued"].task_id)) == ["not_claimed"]
+
+
+def test_what_a_scheduler_leaves_alone_says_so(control: Control) -> None:
+    control.worker()
+    wait(control, "d", ["a", "b"])
+    (id_,) = control.sql("SELECT id FROM task_instance WHERE task_id = 'a'")
+    where = {"dag_id": "d", "task_id": "a", "task_instance_id": str(id_)}
+    trouble(control, Trouble("refused", "violates check constraint odd", 5, where))
+    refused = only(explain(control, "d", "a"))
+    assert (refused.reason, refused.is_blocking) == (Why.REFUSED, True)
+    assert "was refused what it was to do for dag_id d task_id a" in refused.message
+    assert "violates check constraint odd" in refused.message
+    assert why(explain(control, "d", "b")) == ["can_start"]
+
+
+def test_a_queued_run_says_that_its_dag_is_left_alone_and_a_running_one_that_it_is_itself(control: Control) -> None:
+    control.declare(graph("d", LINE))
+    control.insert_run("d", "one")
+    control.start()
+    control.insert_run("d", "two")
+    trouble(
+        control,
+        Trouble("refused", "x", 5, {"dag_id": "d", "step": "start_runs"}),
+        Trouble("refused", "y", 5, {"dag_id": "d", "step": "create_runs"}),
+        Trouble("refused", "z", 5, {"dag_id": "d", "run_id": "one"}),
+        Trouble("refused", "z", 5, {"dag_id": "e", "run_id": "one"}),
+    )
+    assert why(explain_the_run(control, "d", "one")) == ["tasks_unfinished", "refused"]
+    assert "for dag_id d run_id one: z." in explain_the_run(control, "d", "one").verdict
+    assert why(explain_the_run(control, "d", "two")) == ["refused"]
+    assert why(explain(control, "d", "b", "one")) == ["upstream", "no_worker", "refused"]
 
 
 def test_a_running_task_says_where_and_since_when_and_whether_its_worker_is_silent(control: Control) -> None:

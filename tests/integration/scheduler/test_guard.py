@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 from structlog.testing import capture_logs
 
+from tests import rows
 from tests.control import BATCH, Control, graph
 from turnout.metadata import wakeups
 from turnout.metadata.engine import transact
@@ -14,6 +15,7 @@ from turnout.metadata.errors import DatabaseUnavailableError
 from turnout.scheduler.create_runs import create_due_runs
 from turnout.scheduler.decide import Decided, decide
 from turnout.scheduler.guard import Guard
+from turnout.scheduler.queue import Queued, queue_ready
 from turnout.scheduler.start_runs import start_runs
 
 LINE = {"a": [], "b": ["a"]}
@@ -101,6 +103,41 @@ def test_a_dag_whose_runs_the_database_refuses_to_create_stops_itself_only(contr
     created = Guard().transact(control.do, lambda c, each: create_due_runs(c, BATCH, each))
     assert created == 2
     assert control.sql("SELECT dag_id FROM dag_run ORDER BY dag_id") == ["d0", "d2"]
+
+
+def queue_guarded(control: Control, guard: Guard, limit: int = BATCH) -> Queued:
+    return guard.transact(control.do, lambda c, each: queue_ready(c, control.scheduler_id, limit, each=each))
+
+
+def test_a_task_instance_that_the_database_refuses_to_queue_keeps_no_slot_from_the_others(control: Control) -> None:
+    control.worker(slots=1)
+    control.do(lambda c: rows.insert_pool(c, "narrow", 1))
+    control.prepare(graph("d0", {"a": []}, task={"pool": "narrow"}))
+    control.prepare(graph("d1", {"a": []}, task={"pool": "narrow", "priority_weight": 9}))
+    control.sql("ALTER TABLE task_instance ADD CONSTRAINT odd CHECK (dag_id <> 'd1' OR state <> 'queued')")
+    guard = Guard()
+    with capture_logs() as logs:
+        first = queue_guarded(control, guard)
+    assert (first.messages, first.is_contended) == ([], True)
+    (refused,) = (entry for entry in logs if entry["event"] == "step.refused")
+    assert (refused["dag_id"], refused["task_id"]) == ("d1", "a")
+    assert [message.dag_id for message in queue_guarded(control, guard).messages] == ["d0"]
+    (trouble,) = guard.left_alone.troubles()
+    assert (trouble.what, trouble.where["dag_id"]) == ("refused", "d1")
+
+
+def test_of_a_batch_only_those_are_not_queued_that_the_database_refuses(control: Control, clock: Clock) -> None:
+    control.worker(slots=20)
+    control.prepare(graph("d", {f"t{number}": [] for number in range(9)}))
+    control.sql("ALTER TABLE task_instance ADD CONSTRAINT odd CHECK (task_id NOT IN ('t3', 't7') OR state <> 'queued')")
+    guard = Guard()
+    assert sorted(message.task_id for message in queue_guarded(control, guard).messages) == [
+        f"t{number}" for number in range(9) if number not in {3, 7}
+    ]
+    control.sql("ALTER TABLE task_instance DROP CONSTRAINT odd")
+    assert queue_guarded(control, guard).messages == []
+    clock.now += 31
+    assert sorted(message.task_id for message in queue_guarded(control, guard).messages) == ["t3", "t7"]
 
 
 def test_what_was_refused_is_left_alone_for_a_while_and_then_tried_again(control: Control, clock: Clock) -> None:
