@@ -3,19 +3,20 @@
 import dataclasses
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from turnout.cli.options import Output
+from turnout.cli.tables import lay_out_record, lay_out_table
 from turnout.metadata.listings.page import Page
 
-#: Wide enough that a table in a pipe or file has one line a row.
-PIPE_WIDTH = 10_000
+#: As much of a long text as tells which one it is; `-o json` has all of it.
+_SHORT = 80
+_SHORTENED = ("error", "value")
 
 _COLOURS = {
     "success": "green",
@@ -53,12 +54,7 @@ def show_record(record: Mapping[str, Any], output: Output) -> None:
     if output is Output.JSON:
         show_json(record)
         return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in record.items():
-        table.add_row(name, cell(value))
-    _print(table)
+    _say_all(lay_out_record(list(record), list(map(cell, record.values()))))
 
 
 def show_json(value: Any) -> None:
@@ -94,26 +90,22 @@ def cell(value: Any) -> Text:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table that loses nothing on a narrow terminal: long values go on in the next line."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*map(cell, row))
-    _print(table)
+    """Print a table that loses nothing on a narrow terminal."""
+    _say_all(lay_out_table(columns, [list(map(cell, row)) for row in rows]))
 
 
 def _print_table(rows: Iterable[Any], columns: Sequence[str]) -> None:
-    print_table(columns, ([getattr(row, column) for column in columns] for row in rows))
+    print_table(columns, ([_shown(row, column) for column in columns] for row in rows))
 
 
-def _print(table: Table) -> None:
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    console = Console(width=width)
-    with console.capture() as capture:
-        console.print(table)
-    for line in capture.get().splitlines():
-        say(line.rstrip())
+def _shown(row: Any, column: str) -> Any:
+    value = getattr(row, column)
+    return textwrap.shorten(value, _SHORT, placeholder=" …") if column in _SHORTENED and value else value
+
+
+def _say_all(lines: Iterable[str]) -> None:
+    for line in lines:
+        say(line)
 
 
 def _words(value: Any) -> str:
