@@ -83,11 +83,11 @@ def unpause(
 @app.command("next-runs")
 def next_runs(
     dag_id: DagArgument,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="How many runs.")] = 5,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many runs.")] = 5,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Preview the next runs that the timetable of a DAG gives."""
-    runs = in_database(lambda connection: list_upcoming(connection, dag_id, count))
+    runs = in_database(lambda connection: list_upcoming(connection, dag_id, limit))
     empty = f"The timetable of DAG {dag_id} gives no further runs."
     show_page(Page(runs, is_cut=False), _UPCOMING_COLUMNS, output, empty=empty)
 

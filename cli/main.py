@@ -15,7 +15,7 @@ COMMANDS = (
     ("flower", "turnout.cli.flower:flower", "Watch the Celery workers in Flower's web pages."),
     ("dags", "turnout.cli.dags:app", "List, show, pause, trigger, test, preview and delete DAGs."),
     ("runs", "turnout.cli.runs:app", "List, explain, clear, mark, cancel and delete DAG runs."),
-    ("tasks", "turnout.cli.tasks:app", "List, explain, clear, mark, cancel tasks; read their logs."),
+    ("tasks", "turnout.cli.tasks:app", "List, explain, clear, mark, cancel tasks; logs and XComs."),
     ("pools", "turnout.cli.pools:app", "List, set and delete pools."),
     ("queues", "turnout.cli.queues:app", "List Celery queues: what waits, and who serves them."),
     ("workers", "turnout.cli.workers:app", "List workers."),

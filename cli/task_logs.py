@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,6 @@ from turnout.cli.options import (
     UNMAPPED,
     DagArgument,
     MapIndexOption,
-    Output,
-    OutputOption,
     RunArgument,
     TaskArgument,
 )
@@ -31,6 +30,13 @@ from turnout.metadata.listings.task_instances import TaskInstanceRow
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _STAMP_WIDTH = len("2013-01-01T00:00:00.000Z")
+
+
+class LogOutput(StrEnum):
+    """How a log is printed."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ def task_logs(
     try_number: Annotated[
         int | None, typer.Option("--try", min=1, help="Number of the try; the last by default.")
     ] = None,
-    output: OutputOption = Output.TABLE,
+    output: Annotated[LogOutput, typer.Option("--output", "-o", help="How to print.")] = LogOutput.TEXT,
 ) -> None:
     """Print the log of a try: what the task said, and what schedulers and workers did with it."""
     settings = load_settings()
@@ -108,8 +114,8 @@ def _merge(attempts: list[AttemptRow], said: Iterable[tuple[datetime, Line]]) ->
     return (line for _, line in heapq.merge(events, said, key=lambda timed: timed[0]))
 
 
-def _print(lines: Iterable[Line], output: Output) -> None:
-    if output is Output.JSON:
+def _print(lines: Iterable[Line], output: LogOutput) -> None:
+    if output is LogOutput.JSON:
         # Line by line, since a log may be large.
         before = "["
         for line in lines:

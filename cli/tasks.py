@@ -1,5 +1,7 @@
 """`turnout tasks`."""
 
+import json
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -24,7 +26,9 @@ from turnout.cli.task_logs import task_logs
 from turnout.config.settings import load_settings
 from turnout.metadata.listings.attempts import show_with_attempts
 from turnout.metadata.listings.explanations import TaskExplanation
+from turnout.metadata.listings.page import Page
 from turnout.metadata.listings.task_instances import list_task_instances
+from turnout.metadata.listings.xcoms import list_xcoms
 from turnout.metadata.states import UNFINISHED, TaskState
 from turnout.scheduler.explaining.task import explain_task
 
@@ -89,6 +93,23 @@ def explain(
 ) -> None:
     """Say why a task does not run: all that it waits for right now, who holds it, and what to do."""
     show_explanation(_explain(dag_id, run_id, task_id, map_index), output)
+
+
+@app.command()
+def xcoms(
+    dag_id: DagArgument,
+    run_id: RunArgument,
+    task_id: TaskArgument,
+    *,
+    map_index: MapIndexOption = UNMAPPED,
+    limit: LimitOption = LIMIT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List what a task handed to others (XComs); its result has the key `return_value`."""
+    page = in_database(lambda connection: list_xcoms(connection, dag_id, run_id, task_id, map_index, limit=limit))
+    if output is Output.TABLE:
+        page = Page([replace(row, value=json.dumps(row.value, ensure_ascii=False)) for row in page.rows], page.is_cut)
+    show_page(page, ("key", "value", "timestamp"), output, empty=f"Task {task_id} has no XComs.")
 
 
 def _explain(dag_id: str, run_id: str, task_id: str, map_index: int) -> TaskExplanation:

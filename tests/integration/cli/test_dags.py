@@ -101,14 +101,14 @@ def test_unpausing_wakes_the_schedulers(turnout: Turnout, engine: Engine) -> Non
 
 @pytest.mark.usefixtures("orders")
 def test_the_next_runs_follow_the_timetable(turnout: Turnout) -> None:
-    runs = turnout("dags", "next-runs", "orders_daily", "-n", "2", "-o", "json").json
+    runs = turnout("dags", "next-runs", "orders_daily", "--limit", "2", "-o", "json").json
     assert [run["logical_date"] for run in runs] == ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"]
     assert runs[0]["data_interval_end"] == runs[0]["run_after"] == "2024-01-02T00:00:00Z"
 
 
 @pytest.mark.usefixtures("orders")
 def test_the_next_runs_say_which_of_them_are_created_at_once(turnout: Turnout) -> None:
-    runs = turnout("dags", "next-runs", "orders_daily", "-n", "17", "-o", "json").json
+    runs = turnout("dags", "next-runs", "orders_daily", "--limit", "17", "-o", "json").json
     assert [run["creation"] for run in runs] == ["at_once"] * 16 + ["when_room"]
 
 
@@ -140,7 +140,7 @@ def test_the_next_runs_begin_after_the_last_scheduled_one(turnout: Turnout, engi
             "INSERT INTO dag_run (dag_id, run_id, run_type, logical_date, data_interval_start, data_interval_end)"
             " VALUES ('orders_daily', 's', 'scheduled', '2024-03-01', '2024-03-01', '2024-03-02')"
         )
-    [run] = turnout("dags", "next-runs", "orders_daily", "-n", "1", "-o", "json").json
+    [run] = turnout("dags", "next-runs", "orders_daily", "--limit", "1", "-o", "json").json
     assert run["logical_date"] == "2024-03-02T00:00:00Z"
 
 

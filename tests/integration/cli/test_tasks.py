@@ -208,3 +208,20 @@ def test_a_try_that_was_not_made_is_one_clear_line(turnout: Turnout, control_pla
     ran = turnout("tasks", "logs", *RUN, "extract", "--try", "4")
     assert ran.code == 1
     assert ran.err == "Error: Task extract has no try 4: it has 1.\n"
+
+
+@pytest.mark.usefixtures("run")
+def test_xcoms_are_listed_as_json(turnout: Turnout, control_plane: Any) -> None:
+    claimed = control_plane.claim("extract")
+    control_plane.finish(claimed, TaskState.SUCCESS, Outcome.SUCCESS, return_value='{"rows": [1, null]}')
+    [xcom] = turnout("tasks", "xcoms", *RUN, "extract", "-o", "json").json
+    assert (xcom["key"], xcom["value"]) == ("return_value", {"rows": [1, None]})
+    assert (xcom["dag_id"], xcom["run_id"], xcom["task_id"], xcom["map_index"]) == (*RUN, "extract", -1)
+    assert 'return_value  {"rows": [1, null]}' in turnout("tasks", "xcoms", *RUN, "extract").out
+
+
+@pytest.mark.usefixtures("run")
+def test_a_task_without_xcoms_says_so(turnout: Turnout) -> None:
+    ran = turnout("tasks", "xcoms", *RUN, "done")
+    assert (ran.code, ran.err) == (0, "Task done has no XComs.\n")
+    assert "Did you mean extract?" in turnout("tasks", "xcoms", *RUN, "extrct").err
