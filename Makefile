@@ -57,9 +57,11 @@ $(BIN)/python:
 
 # The stamps say what is installed; they are older than pyproject.toml when it asks for something else.
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@echo "Installing Turnout and what it needs into $(VENV): a minute or two, once."
 	$(BIN)/python -m pip install --quiet --editable '.[local,examples]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
+	@echo "Installing Turnout and what its tests need into $(VENV): a minute or two, once."
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $@ $(VENV)/.demo
