@@ -7,7 +7,8 @@ import typer
 
 from turnout.cli.database import actor, in_database
 from turnout.cli.options import DagArgument, LogicalDateOption, Output, OutputOption
-from turnout.cli.output import plain, remark, show_record
+from turnout.cli.output import remark
+from turnout.cli.run_record import show_run_record
 from turnout.cli.waiting import wait_for_run
 from turnout.metadata.engine import Connection
 from turnout.metadata.errors import RequestError
@@ -55,7 +56,7 @@ def dag_trigger(
     if wait:
         wait_for_run(dag_id, triggered.run.dag_run_id, timeout_s=None, output=output)
     else:
-        show_record(plain(triggered.run), output)
+        show_run_record(triggered.run, output)
 
 
 def _trigger(connection: Connection, wanted: Trigger, *, wait: bool) -> Triggered:

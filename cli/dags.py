@@ -36,7 +36,10 @@ def list_(
 ) -> None:
     """List DAGs by name."""
     page = in_database(lambda connection: list_dags(connection, limit, is_paused=paused, tag=tag))
-    show_page(page, _COLUMNS, output, empty="No DAGs. Is `turnout dags import-errors` empty too?")
+    empty = "No DAGs. Is `turnout dags import-errors` empty too?"
+    if paused is not None or tag is not None:
+        empty = "No such DAGs: `turnout dags list` lists all."
+    show_page(page, _COLUMNS, output, empty=empty)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from turnout.cli.commands import command_group
 from turnout.cli.database import actor, in_database
 from turnout.cli.options import LIMIT, LimitOption, Output, OutputOption
 from turnout.cli.output import say, show_page
+from turnout.metadata.listings.spoken import counted
 from turnout.metadata.pools import KEEP_RATE, Rate, delete_pool, list_pools, set_pool
 
 app = command_group()
@@ -31,7 +32,8 @@ def parse_rate(value: str) -> Rate | None:
         return None
     match = _RATE.fullmatch(value)
     if match is None or not int(match[1]) or match[2] == "0":
-        raise typer.BadParameter(f"write starts per period, such as 60/m, 5/s or 100/12h, or none: not {value}.")
+        message = f"write starts per period, such as 60/m, 5/s or 100/12h, or none: not {value}."
+        raise typer.BadParameter(message, param_hint="'--rate'")
     return Rate(int(match[1]), int(match[2] or 1) * _SECONDS[match[3]])
 
 
@@ -68,7 +70,7 @@ def set_(
             actor=actor(),
         )
     )
-    say(f"Pool {name} {'made' if is_new else 'changed'}: {slots} slots.")
+    say(f"Pool {name} {'made' if is_new else 'changed'}: {counted(slots, 'slot')}.")
 
 
 @app.command()

@@ -9,8 +9,9 @@ from turnout.cli.database import in_database
 from turnout.cli.deleting import run_delete
 from turnout.cli.explaining import show_explanation
 from turnout.cli.options import LIMIT, DagArgument, LimitOption, Output, OutputOption, RunArgument
-from turnout.cli.output import plain, show_page, show_record
+from turnout.cli.output import show_page
 from turnout.cli.run_changes import run_cancel, run_clear, run_mark
+from turnout.cli.run_record import show_run_record
 from turnout.cli.waiting import wait_for_run
 from turnout.config.settings import load_settings
 from turnout.metadata.listings.runs import list_runs, show_run
@@ -32,13 +33,13 @@ def list_(
 ) -> None:
     """List runs, the newest first."""
     page = in_database(lambda connection: list_runs(connection, limit, dag_id=dag_id, state=state))
-    show_page(page, _COLUMNS, output, empty="No runs.")
+    show_page(page, _COLUMNS, output, empty="No runs." if state is None else f"No runs in state {state}.")
 
 
 @app.command()
 def show(dag_id: DagArgument, run_id: RunArgument, output: OutputOption = Output.TABLE) -> None:
     """Show a run."""
-    show_record(plain(in_database(lambda connection: show_run(connection, dag_id, run_id))), output)
+    show_run_record(in_database(lambda connection: show_run(connection, dag_id, run_id)), output)
 
 
 @app.command()

@@ -50,7 +50,7 @@ def list_(
 ) -> None:
     """List the task instances of a run, in the order in which they ran."""
     page = in_database(lambda connection: list_task_instances(connection, dag_id, run_id, limit, state=state))
-    empty = "No task instances: they come into being when the run starts."
+    empty = "No task instances: they come into being when the run starts, and it has not started."
     if state is not None:
         empty = f"No task instances in state {state}."
     show_page(page, _COLUMNS, output, empty=empty)

@@ -6,7 +6,8 @@ import typer
 
 from turnout.cli.database import open_database
 from turnout.cli.options import Output
-from turnout.cli.output import plain, remark, show_record
+from turnout.cli.output import remark
+from turnout.cli.run_record import show_run_record
 from turnout.config.settings import load_settings
 from turnout.metadata.engine import Engine, transact
 from turnout.metadata.listings.runs import RunRow, show_run
@@ -27,7 +28,7 @@ def wait_for_run(dag_id: str, run_id: str, *, timeout_s: float | None, output: O
     """
     with open_database(load_settings()) as engine:
         run = _wait(engine, dag_id, run_id, timeout_s)
-    show_record(plain(run), output)
+    show_run_record(run, output)
     if run.state not in RUN_FINISHED:
         remark(f"Run {run_id} of DAG {dag_id} is still {run.state} after {timeout_s:g} s.")
         raise typer.Exit(TIMED_OUT)

@@ -45,7 +45,7 @@ def running_reasons(connection: Connection, task: TaskFacts) -> list[Reason]:
     """Say where a task instance runs and since when; and when its worker has fallen silent."""
     since = duration((task.now - (task.started_at or task.now)).total_seconds())
     tries = f"try {task.try_number} of {task.max_tries + 1 + task.infra_failures}"
-    message = f"Task {task.task_id} runs on {task.worker} (host {task.hostname}) since {since}: {tries}."
+    message = f"Task {task.task_id} has been running on {task.worker} (host {task.hostname}) for {since}: {tries}."
     log = f"Read its log: turnout tasks logs {task.dag_id} {task.run_id} {task.task_id}"
     running = Reason(Why.RUNNING, message, log, is_blocking=False, who=[task.worker or "a worker that is forgotten"])
     if task.worker_is_alive:

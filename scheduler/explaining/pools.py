@@ -4,6 +4,7 @@ from turnout.metadata.engine import Connection
 from turnout.metadata.listings.explanations import Reason, Why
 from turnout.metadata.listings.missing import near_name
 from turnout.metadata.listings.platform_facts import read_pool_facts
+from turnout.metadata.listings.spoken import counted
 from turnout.metadata.listings.task_facts import TaskFacts
 from turnout.metadata.pools import pool_names
 
@@ -33,5 +34,7 @@ def _too_small(pool: str, slots: int, needed: int) -> Reason:
     if slots == 0:
         give = f"Give it some: turnout pools set {pool} N"
         return Reason(Why.POOL_FULL, f"Pool {pool} has no slots.", give, pool, limit=0, used=0, needed=needed)
-    message = f"Pool {pool} has {slots} slots in all, and the task needs {needed}: it will fail (pool_too_small)."
+    message = (
+        f"Pool {pool} has {counted(slots, 'slot')} in all, and the task needs {needed}: it will fail (pool_too_small)."
+    )
     return Reason(Why.POOL_TOO_SMALL, message, remedy, pool, limit=slots, needed=needed)

@@ -125,7 +125,7 @@ def _reasons_of_running(connection: Connection, run: RunFacts) -> list[Reason]:
     said = ", ".join(f"{number} {state} ({listed(first, number)})" for state, (number, first) in tasks.items())
     total = sum(number for number, _ in tasks.values())
     left = f"{counted(total, 'task')} not finished: {said}" if tasks else "all its tasks have ended, and it ends next"
-    message = f"Run {run.run_id} runs since {_since(run)}: {left}."
+    message = f"Run {run.run_id} has been running for {_since(run)}: {left}."
     see = f"See one: turnout tasks explain {run.dag_id} {run.run_id} TASK_ID" if tasks else "Nothing to do."
     reasons = [Reason(Why.TASKS_UNFINISHED, message, see, is_blocking=False, needed=total, until=run.timeout_at)]
     return [

@@ -15,9 +15,9 @@ def names(turnout: Turnout) -> Any:
 
 def test_a_pool_is_made_changed_and_deleted(turnout: Turnout) -> None:
     assert turnout("pools", "set", "etl", "4", "--description", "Loads").out == "Pool etl made: 4 slots.\n"
-    assert turnout("pools", "set", "etl", "2").out == "Pool etl changed: 2 slots.\n"
+    assert turnout("pools", "set", "etl", "1").out == "Pool etl changed: 1 slot.\n"
     etl = turnout("pools", "list", "-o", "json").json[1]
-    assert (etl["name"], etl["slots"], etl["description"], etl["include_deferred"]) == ("etl", 2, "Loads", False)
+    assert (etl["name"], etl["slots"], etl["description"], etl["include_deferred"]) == ("etl", 1, "Loads", False)
     assert turnout("pools", "delete", "etl").out == "Pool etl deleted.\n"
     assert names(turnout) == ["default_pool"]
 

@@ -49,6 +49,8 @@ def test_runs_are_listed_by_state(turnout: Turnout, engine: Engine) -> None:
 def test_a_dag_without_runs_has_an_empty_list(turnout: Turnout) -> None:
     ran = turnout("runs", "list", "by_hand")
     assert (ran.code, ran.out, ran.err) == (0, "", "No runs.\n")
+    assert turnout("runs", "list", "--state", "failed").err == "No runs in state failed.\n"
+    assert turnout("dags", "list", "--tag", "none").err == "No such DAGs: `turnout dags list` lists all.\n"
 
 
 @pytest.mark.usefixtures("two_runs")
@@ -71,6 +73,7 @@ def test_a_run_is_shown_to_a_person_in_utc(turnout: Turnout) -> None:
     lines = turnout("runs", "show", "orders_daily", "second").out.splitlines()
     assert "logical_date         2024-05-06T00:00:00Z" in lines
     assert "end_date             -" in lines
+    assert "dag_versions         1" in lines
 
 
 @pytest.mark.usefixtures("two_runs")

@@ -199,7 +199,7 @@ def test_a_pool_that_is_too_small_is_said_to_make_it_fail(control: Control) -> N
     pool(control, "cards", 1)
     wait(control, "d", ["a"], pool="cards", pool_slots=2)
     reason = only(explain(control, "d", "a"))
-    assert reason.message == "Pool cards has 1 slots in all, and the task needs 2: it will fail (pool_too_small)."
+    assert reason.message == "Pool cards has 1 slot in all, and the task needs 2: it will fail (pool_too_small)."
     assert reason.remedy == "Give it more slots: turnout pools set cards 2"
 
 
@@ -363,8 +363,8 @@ def test_a_running_task_says_where_and_since_when_and_whether_its_worker_is_sile
     wait(control, "d", ["a"], retries=2)
     control.claim(control.queue().messages, worker)
     explanation = explain(control, "d", "a")
-    assert explanation.verdict.startswith("Task a runs on w (host ")
-    assert explanation.verdict.endswith(" since 0 s: try 1 of 3.")
+    assert explanation.verdict.startswith("Task a has been running on w (host ")
+    assert explanation.verdict.endswith(" for 0 s: try 1 of 3.")
     assert explanation.waits_for is None
     control.kill(worker)
     assert why(explain(control, "d", "a")) == ["running", "worker_silent"]
@@ -471,7 +471,7 @@ def test_a_running_run_says_what_it_still_has_to_do(control: Control) -> None:
     control.prepare(graph("d", LINE))
     assert control.queue().messages
     explanation = explain_the_run(control, "d", "run")
-    assert explanation.verdict == "Run run runs since 0 s: 3 tasks not finished: 2 none (b, c), 1 queued (a)."
+    assert explanation.verdict == "Run run has been running for 0 s: 3 tasks not finished: 2 none (b, c), 1 queued (a)."
 
 
 def test_a_run_that_has_ended_says_how(control: Control) -> None:
