@@ -26,6 +26,7 @@ from turnout.metadata.engine import transact
 from turnout.metadata.errors import NotFoundError
 from turnout.metadata.listings.attempts import AttemptRow, show_with_attempts
 from turnout.metadata.listings.events import events_of
+from turnout.metadata.listings.spoken import in_state
 from turnout.metadata.listings.task_instances import TaskInstanceRow
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -73,7 +74,7 @@ def task_logs(
 def _choose(instance: TaskInstanceRow, attempts: list[AttemptRow], try_number: int | None) -> list[AttemptRow]:
     """Choose the attempts of a try: the one that started, and those before it that were returned unstarted."""
     if not attempts:
-        raise NotFoundError(f"Task {instance.task_id} has no log: it is {instance.state} and was never queued.")
+        raise NotFoundError(f"Task {instance.task_id} has no log: it {in_state(instance.state)} and was never queued.")
     tries = sorted({attempt.try_number for attempt in attempts})
     wanted = tries[-1] if try_number is None else try_number
     if wanted not in tries:

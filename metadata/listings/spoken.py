@@ -2,9 +2,16 @@
 
 from collections.abc import Sequence
 
+from turnout.metadata.states import TaskState
+
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 #: Two of the larger unit are said in that unit: 90 s, but 2 min.
 _AT_LEAST = 2
+
+
+def in_state(state: str) -> str:
+    """Say in which state something is: a task instance that nobody has touched has none."""
+    return "has not begun" if state == TaskState.NONE else f"is {state}"
 
 
 def duration(seconds: float) -> str:

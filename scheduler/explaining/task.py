@@ -6,6 +6,7 @@ from turnout.metadata.listings.explanations import Line, Reason, TaskExplanation
 from turnout.metadata.listings.line import read_line
 from turnout.metadata.listings.run_facts import read_run_facts
 from turnout.metadata.listings.runs import find_run
+from turnout.metadata.listings.spoken import in_state
 from turnout.metadata.listings.task_facts import TaskFacts, read_task_facts
 from turnout.metadata.listings.task_instances import no_such_task
 from turnout.metadata.states import FINISHED, RUN_FINISHED, RunState, TaskState
@@ -55,7 +56,7 @@ def explain_task(
         line = read_line(connection, task) if state == TaskState.SCHEDULED else None
         reasons = _reasons(connection, task, line, limits)
     said = waits_for(reasons)
-    verdict = f"Task {task_id} is {state} and waits: {said}." if said else reasons[0].message
+    verdict = f"Task {task_id} {in_state(state)} and waits: {said}." if said else reasons[0].message
     return TaskExplanation(
         dag_id=dag_id,
         dag_run_id=run_id,

@@ -20,7 +20,10 @@ def run(turnout: Turnout, orders: Path) -> None:  # noqa: ARG001  the DAGs must 
 def test_the_verdict_comes_first_then_a_line_for_each_reason(turnout: Turnout, control_plane: Any) -> None:
     control_plane.start()
     lines = turnout("tasks", "explain", *RUN, "done").out.splitlines()
-    assert lines[0] == "Task done is none and waits: it waits for extract (none) upstream, by trigger rule all_success."
+    assert (
+        lines[0]
+        == "Task done has not begun and waits: it waits for extract (none) upstream, by trigger rule all_success."
+    )
     assert lines[2].split() == ["reason", "what", "what", "to", "do"]
     assert lines[3].startswith("upstream ")
     assert lines[3].endswith("See what that waits for: turnout tasks explain orders_daily r1 extract")

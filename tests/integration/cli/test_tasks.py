@@ -199,7 +199,7 @@ def test_a_log_that_is_elsewhere_is_named_and_the_events_are_still_read(turnout:
 def test_a_task_without_attempts_has_no_log(turnout: Turnout) -> None:
     ran = turnout("tasks", "logs", *RUN, "done")
     assert ran.code == 1
-    assert ran.err == "Error: Task done has no log: it is none and was never queued.\n"
+    assert ran.err == "Error: Task done has no log: it has not begun and was never queued.\n"
 
 
 @pytest.mark.usefixtures("run")

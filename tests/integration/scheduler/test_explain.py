@@ -65,7 +65,7 @@ def test_a_task_names_those_upstream_that_have_not_ended_and_its_trigger_rule(co
     control.claim([b], worker)
     explanation = explain(control, "d", "c")
     assert explanation.verdict == (
-        "Task c is none and waits: it waits for b (running) upstream, by trigger rule all_success."
+        "Task c has not begun and waits: it waits for b (running) upstream, by trigger rule all_success."
     )
     assert only(explanation).remedy == "See what that waits for: turnout tasks explain d run b"
     assert only(explanation).who == ["b (running)"]
