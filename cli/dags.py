@@ -12,6 +12,7 @@ from turnout.cli.database import actor, in_database
 from turnout.cli.deleting import dag_delete
 from turnout.cli.options import LIMIT, DagArgument, LimitOption, Output, OutputOption
 from turnout.cli.output import print_table, say, show_json, show_page, show_record
+from turnout.metadata import plans
 from turnout.metadata.listings.dag_details import show_dag
 from turnout.metadata.listings.dags import list_dags
 from turnout.metadata.listings.import_errors import list_import_errors
@@ -90,8 +91,10 @@ def next_runs(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Preview the next runs that the timetable of a DAG gives."""
-    runs = in_database(lambda connection: list_upcoming(connection, dag_id, limit))
+    runs, more = in_database(lambda c: (list_upcoming(c, dag_id, limit), plans.is_open(c, dag_id)))
     empty = f"The timetable of DAG {dag_id} gives no further runs."
+    if more:
+        empty = f"The next runs of DAG {dag_id} are not planned yet: the DAG processor does it within half a minute."
     show_page(Page(runs, is_cut=False), _UPCOMING_COLUMNS, output, empty=empty)
 
 

@@ -63,6 +63,11 @@ def files_to_plan(connection: Connection) -> list[str]:
     return list(connection.scalars(_RUNNING_LOW, {"least": LEAST_PLANNED}))
 
 
+def is_open(connection: Connection, dag_id: str) -> bool:
+    """Tell whether more runs of a DAG are to be planned, after those that are."""
+    return bool(connection.scalar(text("SELECT plan_is_open FROM dag WHERE dag_id = :dag_id"), {"dag_id": dag_id}))
+
+
 def last_intervals(connection: Connection, file_path: str) -> dict[str, DataInterval]:
     """Read the data interval of the last scheduled run of each DAG of a file."""
     rows = connection.execute(_LAST_INTERVALS, {"file_path": file_path})

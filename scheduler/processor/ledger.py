@@ -48,8 +48,8 @@ class FileLedger:
         self._request(file for file, result in self._results.items() if result.problem and not result.is_stuck)
 
     def request(self, files: Iterable[str]) -> None:
-        """Have files parsed again, if they are there and do not hang."""
-        self._request(file for file in files if not self._is_stuck(file))
+        """Have files parsed again, if they are there, do not hang, and are not being parsed at this moment."""
+        self._request(file for file in files if file not in self._running and not self._is_stuck(file))
 
     def take(self, now: float) -> str | None:
         """Hand out the file to parse next; None when there is none, or the places for it are taken."""

@@ -70,10 +70,14 @@ def _ask(timetable: Timetable, last: DataInterval | None, restriction: TimeRestr
     if any(moment.tzinfo is None for moment in (answer.run_after, *answer.data_interval)):
         raise DagError(f"its timetable {timetable.summary} answers with moments without a time zone: {answer!r}.")
     run = DagRunInfo(as_utc(answer.run_after), DataInterval(*map(as_utc, answer.data_interval)))
-    before = run.data_interval.start if last is None else last.end
-    if run.data_interval.end < run.data_interval.start or (last is not None and run.data_interval.end <= before):
+    interval = run.data_interval
+    if interval.end < interval.start:
         raise DagError(
-            f"its timetable {timetable.summary} answers with {answer!r} after a run whose data interval ends at "
-            f"{before}: each interval must end later than the one before, and not before it starts."
+            f"its timetable {timetable.summary} answers with {answer!r}, whose interval ends before it starts."
+        )
+    if last is not None and (interval.start <= last.start or interval.end <= last.end):
+        raise DagError(
+            f"its timetable {timetable.summary} answers with {answer!r} after a run from {last.start} to {last.end}: "
+            "each data interval must start later than the one before (its start is the logical date), and end later."
         )
     return run

@@ -66,7 +66,8 @@ class Timetable(ABC):
             restriction: the DAG's dates; `catchup` is false when it is enough to begin at the latest run that is due.
 
         Returns:
-            The run, whose data interval must end later than that of the run before; None when there is none to come.
+            The run, whose data interval must start and end later than that of the run before; None when there is none
+            to come.
         """
 
     @property

@@ -152,6 +152,13 @@ def test_a_dag_without_schedule_has_no_next_runs(turnout: Turnout) -> None:
 
 
 @pytest.mark.usefixtures("orders")
+def test_a_dag_whose_plan_is_used_up_says_that_more_will_be_planned(turnout: Turnout, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE dag SET plan_is_open = true WHERE dag_id = 'by_hand'")
+    assert "are not planned yet: the DAG processor does it" in turnout("dags", "next-runs", "by_hand").err
+
+
+@pytest.mark.usefixtures("orders")
 def test_import_errors_name_file_line_and_message(turnout: Turnout, engine: Engine) -> None:
     problem = dags.ImportProblem("NameError: name 'x' is not defined", 7)
     transact(engine, lambda connection: dags.save_import_error(connection, "broken.py", problem))

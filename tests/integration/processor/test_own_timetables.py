@@ -21,6 +21,7 @@ START = TODAY - timedelta(days=20)
 TIMETABLE = """
 from datetime import datetime, timedelta, UTC
 from turnout.tasks import DagRunInfo, Timetable
+from turnout.tasks.timetables import DataInterval
 
 class EveryOtherDay(Timetable):
     def next_dagrun_info(self, *, last_automated_data_interval, restriction):
@@ -130,7 +131,15 @@ def test_a_plan_that_runs_low_is_made_anew_and_one_that_is_complete_is_not(
         ("raise SystemExit(3)", "its timetable EveryOtherDay raised SystemExit: 3"),
         ("return datetime.now()", "answers with datetime.datetime.*: return a DagRunInfo, or None"),
         ("return DagRunInfo.exact(datetime(2030, 1, 1))", "answers with moments without a time zone"),
-        ("return DagRunInfo.exact(restriction.earliest)", "each interval must end later than the one before"),
+        ("return DagRunInfo.exact(restriction.earliest)", "each data interval must start later than the one before"),
+        (
+            (
+                "at = restriction.earliest; last = last_automated_data_interval or DataInterval.exact(at); "
+                "return DagRunInfo.interval(at, last.end + timedelta(hours=1))"
+            ),
+            r"each data interval must start later than the one before \(its start is the logical date\)",
+        ),
+        ("at = restriction.earliest; return DagRunInfo.interval(at, at - timedelta(hours=1))", "ends before it starts"),
     ],
 )
 def test_a_timetable_that_fails_is_an_import_error_of_its_file_only(
@@ -144,7 +153,7 @@ def test_a_timetable_that_fails_is_an_import_error_of_its_file_only(
     processor.run_once()
     [(line, message)] = database.errors().values()
     assert re.search(words, message)
-    assert line == 14
+    assert line == 15
     assert database.active() == ["good", "own"]
     assert planned(database) == before
 

@@ -37,6 +37,17 @@ def test_a_file_that_changes_while_it_is_parsed_is_parsed_again_afterwards() -> 
     assert ledger.take(0) == "a"
 
 
+def test_a_file_whose_plan_runs_low_is_not_parsed_twice_for_it() -> None:
+    ledger = FileLedger(100, 2)
+    ledger.see(listing("a"))
+    assert ledger.take(0) == "a"
+    ledger.request(["a"])
+    ledger.put_back("a", GOOD, 0)
+    assert ledger.is_idle()
+    ledger.request(["a"])
+    assert ledger.take(0) == "a"
+
+
 def test_a_parse_that_came_to_nothing_is_repeated() -> None:
     ledger = FileLedger(100, 2)
     ledger.see(listing("a"))
