@@ -16,6 +16,7 @@ from tests.property.declare import POOLS, dags, write
 from tests.property.graph import Dag
 from tests.property.model import Model, Process, Run
 from tests.property.stand_ins import Chance, HeldBroker, SteadyLease
+from tests.property.stories import STORIES
 from turnout.config.settings import Settings
 from turnout.executor.ending import Ending
 from turnout.executor.verdict import judge
@@ -75,6 +76,7 @@ class LawMachine(RuleBasedStateMachine):
         parallelism=st.none() | st.integers(1, 4),
         has_two=st.booleans(),
         works=st.lists(st.lists(ending_names, min_size=1, max_size=3), max_size=3),
+        story=st.sampled_from(["none", *STORIES]),
     )
     def begin(
         self,
@@ -85,7 +87,10 @@ class LawMachine(RuleBasedStateMachine):
         parallelism: int | None,
         has_two: bool,
         works: list[list[str]],
+        story: str,
     ) -> None:
+        shape, tell = STORIES[story]
+        shape(first)
         self.model.parallelism = parallelism
         for pool, count in zip(POOLS, slots, strict=True):
             self.resize(pool, count)
@@ -97,6 +102,7 @@ class LawMachine(RuleBasedStateMachine):
         self.new_worker(slots=4)
         for place, day in enumerate((3, 6)):
             self.trigger(place, day, 0)
+        tell(self)
         for work in works:
             self.fill(0)
             self.work_off(work)

@@ -1,0 +1,93 @@
+"""Stories: beginnings of an example that lead to what random steps seldom come by.
+
+Each shapes a DAG, so that the story can happen in it, and then tells it; what follows is as random as ever.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.property.declare import POOLS
+from tests.property.graph import Dag, Task
+
+if TYPE_CHECKING:
+    from tests.property.machine import LawMachine
+
+Shape = Callable[[Dag], None]
+Tell = Callable[["LawMachine"], None]
+
+
+def _untouched(dag: Dag) -> None:
+    """Leave the DAG as it was drawn."""
+
+
+def _nothing(machine: "LawMachine") -> None:
+    """Tell nothing."""
+
+
+def _with_retries(dag: Dag) -> None:
+    for task in dag.tasks.values():
+        task.retries, task.retries_at_once, task.pools = 1, True, {"default_pool": 1}
+    _without_limits(dag)
+
+
+def _lose_then_fail(machine: "LawMachine") -> None:
+    """Lose an attempt, and let the next one fail: the retries of its author are still there."""
+    machine.resize("default_pool", 4)
+    machine.fill(0)
+    if machine.model.instances("running"):
+        machine.lose_and_end(0, "failed")
+
+
+def _with_teardown(dag: Dag) -> None:
+    names = list(dag.tasks)
+    dag.tasks = {name: Task(name, retries=dag.tasks[name].retries) for name in names}
+    dag.fail_fast = True
+    _without_limits(dag)
+    setup, teardown = dag.tasks[names[0]], dag.tasks[names[-1]]
+    setup.is_setup = True
+    for name in names[1:-1]:
+        dag.tasks[name].upstream = {setup.name}
+    teardown.teardown_of, teardown.rule = setup.name, "all_done_setup_success"
+    teardown.upstream = set(names[:-1])
+
+
+def _fail_fast(machine: "LawMachine") -> None:
+    """Let a task fail in a DAG that fails fast, whose setup has succeeded: its teardown runs."""
+    machine.resize("default_pool", 4)
+    machine.fill(0)
+    machine.work_off(["success"] * 3)
+    machine.fill(0)
+    machine.work_off(["failed_for_good"])
+    machine.fill(0)
+
+
+def _all_ready(dag: Dag) -> None:
+    for number, name in enumerate(dag.tasks):
+        task = dag.tasks[name]
+        dag.tasks[name] = Task(name, pools={POOLS[number % len(POOLS)]: 1}, weight=task.weight, weight_rule="absolute")
+    dag.fail_fast = False
+    _without_limits(dag)
+
+
+def _crowd(machine: "LawMachine") -> None:
+    """Let more be ready in all pools than the workers can take: the order is one for all of them."""
+    for pool in POOLS:
+        machine.resize(pool, 3)
+    machine.start()
+    machine.decide(500)
+    machine.queue(0, 2)
+    machine.queue(0, 1)
+
+
+def _without_limits(dag: Dag) -> None:
+    dag.max_active_tasks = 16
+    for task in dag.tasks.values():
+        task.most_per_dag = task.most_per_run = None
+
+
+STORIES: dict[str, tuple[Shape, Tell]] = {
+    "none": (_untouched, _nothing),
+    "lose_then_fail": (_with_retries, _lose_then_fail),
+    "fail_fast": (_with_teardown, _fail_fast),
+    "crowd": (_all_ready, _crowd),
+}
