@@ -385,6 +385,11 @@ class LawMachine(RuleBasedStateMachine):
         person.clear(runs, names, only_failed=only_failed)
         self.control.do(lambda c: clear.clear(c, selection, actor="ada"))
 
+    def clear_tasks(self, run: Run, names: set[str]) -> None:
+        person.clear([run], names, only_failed=False)
+        selection = TaskSelection(RunSelection(run.dag.dag_id, f"day{run.date}"), tuple(sorted(names)))
+        self.control.do(lambda c: clear.clear(c, selection, actor="ada"))
+
     @precondition(lambda self: self.model.runs)
     @rule(place=places, data=st.data(), state=st.sampled_from(["success", "failed", "skipped"]))
     def mark(self, place: int, data: st.DataObject, state: str) -> None:

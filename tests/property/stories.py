@@ -79,6 +79,47 @@ def _crowd(machine: "LawMachine") -> None:
     machine.queue(0, 1)
 
 
+def _lose_then_clear(machine: "LawMachine") -> None:
+    """Lose an attempt, and clear its task: nothing is held against it any more."""
+    machine.resize("default_pool", 4)
+    machine.fill(0)
+    machine.work_off(["lost"])
+    run = next(iter(machine.model.runs.values()))
+    machine.clear_tasks(run, set(run.dag.tasks))
+
+
+def _lose_messages(machine: "LawMachine") -> None:
+    """Let the broker forget all its messages: as many attempts are given back."""
+    machine.resize("default_pool", 4)
+    machine.run_once(0)
+    machine.empty_the_broker()
+    machine.pass_time()
+    machine.reap(0)
+
+
+def _one_run_at_a_time(dag: Dag) -> None:
+    dag.max_active_runs = 1
+
+
+def _urgent_run(machine: "LawMachine") -> None:
+    """Trigger an urgent run after others: it starts first."""
+    machine.trigger(0, 8, 5)
+    machine.start()
+
+
+def _big_one_second(dag: Dag) -> None:
+    for number, name in enumerate(dag.tasks):
+        dag.tasks[name] = Task(name, pools={"db": 2 if number == 1 else 1}, weight=9 - number, weight_rule="absolute")
+    dag.fail_fast = False
+    _without_limits(dag)
+
+
+def _keep_slots(machine: "LawMachine") -> None:
+    """Let a big task wait for one more slot: nobody overtakes it there."""
+    machine.resize("db", 2)
+    machine.run_once(0)
+
+
 def _without_limits(dag: Dag) -> None:
     dag.max_active_tasks = 16
     for task in dag.tasks.values():
@@ -90,4 +131,8 @@ STORIES: dict[str, tuple[Shape, Tell]] = {
     "lose_then_fail": (_with_retries, _lose_then_fail),
     "fail_fast": (_with_teardown, _fail_fast),
     "crowd": (_all_ready, _crowd),
+    "lose_then_clear": (_with_retries, _lose_then_clear),
+    "lose_messages": (_with_retries, _lose_messages),
+    "urgent_run": (_one_run_at_a_time, _urgent_run),
+    "keep_slots": (_big_one_second, _keep_slots),
 }
