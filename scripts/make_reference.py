@@ -26,7 +26,8 @@ CLI_HEAD = """\
 *Written by `scripts/make_reference.py` from the code.*
 
 Every reading command takes `-o json`; the keys are those of the REST API, states are lower-case words, times are
-ISO 8601 in UTC. Results go to standard output, remarks and errors to standard error.
+ISO 8601 in UTC. Results go to standard output, remarks and errors to standard error. In a pipe or a file each row of a
+table is one line; on a terminal that is too narrow for a table, each row is a block of lines.
 
 | exit code | meaning |
 |---|---|
