@@ -4,13 +4,14 @@ import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from turnout.cli.database import in_database
 from turnout.cli.errors import UsageError
-from turnout.cli.options import Output
+from turnout.cli.options import Output, OutputOption
 from turnout.cli.output import remark, say, show_json
 from turnout.metadata.changes.plan import Changes
 from turnout.metadata.engine import Connection
@@ -22,36 +23,36 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
 
 
-def change(
-    work: Callable[[Connection, bool], T],
-    describe: Callable[[T], list[str]],
-    *,
-    yes: bool,
-    dry_run: bool,
-    output: Output,
-) -> None:
+@dataclass(frozen=True)
+class Manner:
+    """How a change is made: asked for first or not, made or only told, printed as lines or JSON."""
+
+    yes: YesOption = False
+    dry_run: DryRunOption = False
+    output: OutputOption = Output.TABLE
+
+
+def change(work: Callable[[Connection, bool], T], describe: Callable[[T], list[str]], manner: Manner) -> None:
     """Make a change, once the person has seen what it comes to and agreed.
 
     Args:
         work: makes the change, or only says what it would be when its second argument is true.
         describe: says it in lines; none when nothing changes.
-        yes: do not ask.
-        dry_run: only say what would change.
-        output: lines or JSON.
+        manner: how it is made.
 
     Raises:
         UsageError: there is nobody to ask.
         typer.Exit: the person has said no.
     """
-    if not (yes or dry_run or sys.stdin.isatty()):
+    if not (manner.yes or manner.dry_run or sys.stdin.isatty()):
         raise UsageError("Nobody is here to ask: give --yes, or --dry-run to see what would change.")
-    if not yes or dry_run:
+    if not manner.yes or manner.dry_run:
         planned = in_database(lambda connection: work(connection, True))
-        if dry_run or not describe(planned):
-            _show(planned, describe, output)
+        if manner.dry_run or not describe(planned):
+            _show(planned, describe, manner.output)
             return
         _ask(describe(planned))
-    _show(in_database(lambda connection: work(connection, False)), describe, output)
+    _show(in_database(lambda connection: work(connection, False)), describe, manner.output)
 
 
 def describe_changes(changes: Changes) -> list[str]:

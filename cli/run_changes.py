@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from turnout.cli.changing import DryRunOption, YesOption, change, describe_changes
+from turnout.cli.changing import Manner, change, describe_changes
 from turnout.cli.database import actor
-from turnout.cli.options import DagArgument, Output, OutputOption
-from turnout.cli.selecting import EndOption, LatestOption, OnlyFailedOption, RunsArgument, StartOption
+from turnout.cli.selecting import ChosenRuns, LatestOption, OnlyFailedOption
+from turnout.cli.spreading import spread
 from turnout.metadata.changes.cancel import cancel_runs
 from turnout.metadata.changes.clear import clear
 from turnout.metadata.changes.mark import mark_runs
-from turnout.metadata.changes.selection import RunSelection, TaskSelection
+from turnout.metadata.changes.selection import TaskSelection
 from turnout.metadata.states import RunState
 
 
@@ -23,70 +23,40 @@ class RunMark(StrEnum):
     FAILED = "failed"
 
 
+@spread
 def run_clear(
-    dag_id: DagArgument,
-    run_id: RunsArgument = None,
+    runs: ChosenRuns,
     *,
-    start_date: StartOption = None,
-    end_date: EndOption = None,
     only_failed: OnlyFailedOption = False,
     run_on_latest_version: LatestOption = False,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    output: OutputOption = Output.TABLE,
+    manner: Manner,
 ) -> None:
     """Let all task instances of runs run again; what runs of them is stopped first."""
-    runs = RunSelection(dag_id, run_id, from_date=start_date, to_date=end_date)
-    asked = TaskSelection(runs, only_failed=only_failed)
+    asked = TaskSelection(runs.selection(), only_failed=only_failed)
     change(
         lambda connection, dry: clear(
             connection, asked, actor=actor(), run_on_latest_version=run_on_latest_version, dry_run=dry
         ),
         describe_changes,
-        yes=yes,
-        dry_run=dry_run,
-        output=output,
+        manner,
     )
 
 
+@spread
 def run_mark(
-    dag_id: DagArgument,
-    run_id: RunsArgument = None,
-    *,
-    state: Annotated[RunMark, typer.Option("--state", help="What they become.")],
-    start_date: StartOption = None,
-    end_date: EndOption = None,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    output: OutputOption = Output.TABLE,
+    runs: ChosenRuns, *, state: Annotated[RunMark, typer.Option("--state", help="What they become.")], manner: Manner
 ) -> None:
     """Mark runs success, with all their task instances, or failed, with those that have not ended."""
-    asked = RunSelection(dag_id, run_id, from_date=start_date, to_date=end_date)
+    asked = runs.selection()
     change(
         lambda connection, dry: mark_runs(connection, asked, RunState(state), actor=actor(), dry_run=dry),
         describe_changes,
-        yes=yes,
-        dry_run=dry_run,
-        output=output,
+        manner,
     )
 
 
-def run_cancel(
-    dag_id: DagArgument,
-    run_id: RunsArgument = None,
-    *,
-    start_date: StartOption = None,
-    end_date: EndOption = None,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    output: OutputOption = Output.TABLE,
-) -> None:
+@spread
+def run_cancel(runs: ChosenRuns, manner: Manner) -> None:
     """End runs that have not ended: they fail with what runs of them, and what has not begun is skipped."""
-    asked = RunSelection(dag_id, run_id, from_date=start_date, to_date=end_date)
-    change(
-        lambda connection, dry: cancel_runs(connection, asked, actor=actor(), dry_run=dry),
-        describe_changes,
-        yes=yes,
-        dry_run=dry_run,
-        output=output,
-    )
+    asked = runs.selection()
+    change(lambda connection, dry: cancel_runs(connection, asked, actor=actor(), dry_run=dry), describe_changes, manner)

@@ -1,11 +1,13 @@
 """Options that say which runs and which task instances a command is about."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from turnout.cli.options import moment
+from turnout.cli.options import DagArgument, moment
+from turnout.metadata.changes.selection import RunSelection, TaskSelection
 
 RunsArgument = Annotated[
     str | None, typer.Argument(metavar="RUN_ID", help="Id of the run; or give --start-date or --end-date.")
@@ -32,3 +34,39 @@ LatestOption = Annotated[
     bool,
     typer.Option("--run-on-latest-version", help="Runs that start again get the latest version of the DAG."),
 ]
+
+
+@dataclass(frozen=True)
+class ChosenRuns:
+    """Runs of a DAG, as a command line names them."""
+
+    dag_id: DagArgument
+    run_id: RunsArgument = None
+    start_date: StartOption = None
+    end_date: EndOption = None
+
+    def selection(self) -> RunSelection:
+        """Say which runs these are."""
+        return RunSelection(self.dag_id, self.run_id, from_date=self.start_date, to_date=self.end_date)
+
+
+@dataclass(frozen=True)
+class ChosenTasks:
+    """Task instances of such runs."""
+
+    dag_id: DagArgument
+    run_id: RunsArgument = None
+    task: TasksOption = None
+    map_index: MapIndexesOption = None
+    upstream: UpstreamOption = False
+    downstream: DownstreamOption = False
+    past: PastOption = False
+    future: FutureOption = False
+    start_date: StartOption = None
+    end_date: EndOption = None
+
+    def selection(self, *, only_failed: bool = False, only_running: bool = False) -> TaskSelection:
+        """Say which task instances these are."""
+        runs = RunSelection(self.dag_id, self.run_id, self.past, self.future, self.start_date, self.end_date)
+        tasks = tuple(self.task or ())
+        return TaskSelection(runs, tasks, self.map_index, self.upstream, self.downstream, only_failed, only_running)
