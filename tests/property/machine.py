@@ -16,7 +16,7 @@ from tests.property.declare import POOLS, dags, write
 from tests.property.graph import Dag
 from tests.property.model import Model, Process, Run
 from tests.property.stand_ins import Chance, HeldBroker, SteadyLease
-from tests.property.stories import STORIES
+from tests.property.stories import Story
 from turnout.config.settings import Settings
 from turnout.executor.ending import Ending
 from turnout.executor.verdict import judge
@@ -55,8 +55,9 @@ EMPTY_TABLES = (
 class LawMachine(RuleBasedStateMachine):
     """The whole law of scheduling, on one database that is emptied before each example."""
 
-    def __init__(self, control: Control, settings: Settings, chance: Chance) -> None:
+    def __init__(self, control: Control, settings: Settings, chance: Chance, story: Story) -> None:
         super().__init__()
+        self.story = story
         self.control = control
         self.chance = chance
         chance.seed = 0
@@ -76,7 +77,6 @@ class LawMachine(RuleBasedStateMachine):
         parallelism=st.none() | st.integers(1, 4),
         has_two=st.booleans(),
         works=st.lists(st.lists(ending_names, min_size=1, max_size=3), max_size=3),
-        story=st.sampled_from(["none", *STORIES]),
     )
     def begin(
         self,
@@ -87,10 +87,8 @@ class LawMachine(RuleBasedStateMachine):
         parallelism: int | None,
         has_two: bool,
         works: list[list[str]],
-        story: str,
     ) -> None:
-        shape, tell = STORIES[story]
-        shape(first)
+        self.story.shape(first)
         self.model.parallelism = parallelism
         for pool, count in zip(POOLS, slots, strict=True):
             self.resize(pool, count)
@@ -102,7 +100,7 @@ class LawMachine(RuleBasedStateMachine):
         self.new_worker(slots=4)
         for place, day in enumerate((3, 6)):
             self.trigger(place, day, 0)
-        tell(self)
+        self.story.tell(self)
         for work in works:
             self.fill(0)
             self.work_off(work)

@@ -4,7 +4,7 @@ Each shapes a DAG, so that the story can happen in it, and then tells it; what f
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.property.declare import POOLS
 from tests.property.graph import Dag, Task
@@ -12,8 +12,12 @@ from tests.property.graph import Dag, Task
 if TYPE_CHECKING:
     from tests.property.machine import LawMachine
 
-Shape = Callable[[Dag], None]
-Tell = Callable[["LawMachine"], None]
+
+class Story(NamedTuple):
+    """What shapes the first DAG of an example, and what happens first."""
+
+    shape: Callable[[Dag], None]
+    tell: Callable[["LawMachine"], None]
 
 
 def _untouched(dag: Dag) -> None:
@@ -126,13 +130,34 @@ def _without_limits(dag: Dag) -> None:
         task.most_per_dag = task.most_per_run = None
 
 
-STORIES: dict[str, tuple[Shape, Tell]] = {
-    "none": (_untouched, _nothing),
-    "lose_then_fail": (_with_retries, _lose_then_fail),
-    "fail_fast": (_with_teardown, _fail_fast),
-    "crowd": (_all_ready, _crowd),
-    "lose_then_clear": (_with_retries, _lose_then_clear),
-    "lose_messages": (_with_retries, _lose_messages),
-    "urgent_run": (_one_run_at_a_time, _urgent_run),
-    "keep_slots": (_big_one_second, _keep_slots),
+def _limited(dag: Dag) -> None:
+    _all_ready(dag)
+    for task in dag.tasks.values():
+        task.most_per_dag = 1
+
+
+def _fill(machine: "LawMachine") -> None:
+    """Let two runs have tasks ready of which one at a time may run."""
+    for pool in POOLS:
+        machine.resize(pool, 4)
+    machine.fill(0)
+
+
+def _stale(machine: "LawMachine") -> None:
+    """Let a message come after its attempt was given back, and the next one was queued."""
+    machine.resize("default_pool", 4)
+    machine.receive_stale(0)
+
+
+STORIES = {
+    "none": Story(_untouched, _nothing),
+    "lose_then_fail": Story(_with_retries, _lose_then_fail),
+    "fail_fast": Story(_with_teardown, _fail_fast),
+    "crowd": Story(_all_ready, _crowd),
+    "lose_then_clear": Story(_with_retries, _lose_then_clear),
+    "lose_messages": Story(_with_retries, _lose_messages),
+    "urgent_run": Story(_one_run_at_a_time, _urgent_run),
+    "keep_slots": Story(_big_one_second, _keep_slots),
+    "limited": Story(_limited, _fill),
+    "stale": Story(_with_retries, _stale),
 }
