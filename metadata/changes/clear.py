@@ -17,12 +17,13 @@ from turnout.metadata.changes.locking import (
     lock_runs,
     lock_tasks,
     open_dag,
+    without_tasks,
 )
 from turnout.metadata.changes.plan import Changes, Plan
 from turnout.metadata.changes.recording import record
 from turnout.metadata.changes.selection import TaskSelection
 from turnout.metadata.errors import ConflictError
-from turnout.metadata.states import Cause, RunState, TaskState
+from turnout.metadata.states import RUN_FINISHED, Cause, RunState, TaskState
 from turnout.metadata.versions import Content
 
 _CLEARABLE = frozenset(TaskState) - {TaskState.NONE}
@@ -40,7 +41,8 @@ def clear(
 
     An attempt that is queued or running is ended; its child is stopped within about a second. The XComs of a cleared
     task instance are deleted, its earlier attempts and their logs stay. A setup that a cleared task needs is cleared
-    with it, and so is the teardown of that setup.
+    with it, and so is the teardown of that setup. A run that was ended before it had started starts after all, unless
+    only some of its tasks are asked for.
 
     Args:
         connection: the transaction.
@@ -62,7 +64,7 @@ def clear(
     graphs = read_graphs(connection, runs)
     tasks = lock_tasks(connection, runs, choose(graphs, selection), chosen_states(selection, _CLEARABLE))
     tasks += _lock_setups(connection, runs, graphs, tasks)
-    cleared = {task.dag_run_id for task in tasks}
+    cleared = {task.dag_run_id for task in tasks} | _never_begun(connection, runs, selection)
     plan = Plan(
         dag_id=dag.dag_id,
         locked=runs,
@@ -80,6 +82,14 @@ def clear(
 def restarts(dag: FoundDag, runs: Sequence[LockedRun]) -> list[tuple[LockedRun, RunState]]:
     """Plan that those runs which are finished start again; none of a DAG that no file declares any longer does."""
     return [(run, RunState.QUEUED) for run in runs if run.is_finished and dag.is_active]
+
+
+def _never_begun(connection: Connection, runs: Sequence[LockedRun], selection: TaskSelection) -> set[int]:
+    """Name those runs which were ended before they had any task instance; none when only some tasks are asked for."""
+    if selection.task_ids or selection.only_running:
+        return set()
+    ended = {RunState.FAILED} if selection.only_failed else RUN_FINISHED
+    return without_tasks(connection, [run for run in runs if run.state in ended])
 
 
 def _of_version(run: LockedRun, version_id: int | None) -> LockedRun:

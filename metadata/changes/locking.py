@@ -93,6 +93,13 @@ _LOCK_ALL_TASKS = text("""
 """)
 
 
+_WITHOUT_TASKS = text("""
+    SELECT r.id FROM dag_run r
+    WHERE r.id = ANY(CAST(:runs AS bigint[]))
+      AND NOT EXISTS (SELECT FROM task_instance t WHERE t.dag_run_id = r.id)
+""")
+
+
 def open_dag(connection: Connection, dag_id: str) -> FoundDag:
     """Begin a person's change of something of a DAG.
 
@@ -126,6 +133,11 @@ def lock_all_runs(connection: Connection, dag_id: str) -> list[LockedRun]:
     """Lock all runs of a DAG."""
     rows = connection.execute(_LOCK_RUNS, {"dag_id": dag_id, "first": None, "last": None})
     return [_run(row) for row in rows]
+
+
+def without_tasks(connection: Connection, runs: Iterable[LockedRun]) -> set[int]:
+    """Say which of some runs, whose rows are locked, have no task instance."""
+    return set(connection.scalars(_WITHOUT_TASKS, {"runs": [run.id for run in runs]}))
 
 
 def lock_tasks(

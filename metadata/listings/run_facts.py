@@ -57,7 +57,9 @@ _FACTS = text("""
            r.queued_at, r.started_at, r.ended_at, r.timeout_at, d.is_paused, d.is_active, d.max_active_runs,
            d.file_path, e.message AS import_error, e.line AS import_error_line, e.at AS import_error_at, v.content
     FROM dag_run r JOIN dag d ON d.dag_id = r.dag_id
-    LEFT JOIN dag_version v ON v.id = CASE WHEN r.state = 'queued' THEN d.current_version_id ELSE r.dag_version_id END
+    LEFT JOIN dag_version v ON v.id = CASE
+        WHEN r.state = 'queued' THEN d.current_version_id ELSE COALESCE(r.dag_version_id, d.current_version_id)
+    END
     LEFT JOIN import_error e ON e.file_path = d.file_path
     WHERE r.id = :id
 """)

@@ -32,7 +32,7 @@ def ended_reasons(connection: Connection, task: TaskFacts) -> list[Reason]:
     ago = f" {duration((task.now - task.ended_at).total_seconds())} ago" if task.ended_at else ""
     where = f" on {task.worker}" if task.worker and task.started_at else ""
     cause = f" ({task.cause})" if task.cause else ""
-    before = [] if task.started_at else _upstream_to_blame(connection, task)
+    before = [] if task.started_at or task.cause else _upstream_to_blame(connection, task)
     because = f": upstream {listed(before)}" if before else f": {_one_line(task.error)}" if task.error else ""
     message = f"Task {task.task_id} has ended: {task.state}{cause}{where}{ago}{because.rstrip('.')}."
     remedy = "Nothing to do."

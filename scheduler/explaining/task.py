@@ -151,9 +151,13 @@ def _reasons_before_it_exists(
 ) -> list[Reason]:
     """Say why the run has not started, for a task that its DAG has."""
     run = read_run_facts(connection, dag_run_id)
-    declared = run.content["tasks"] if run.content and run.state == RunState.QUEUED else ()
+    declared = run.content["tasks"] if run.content and run.started_at is None else ()
     if task_id not in declared or map_index >= 0:
         raise no_such_task(connection, run.id, (run.dag_id, run.run_id, task_id), map_index, declared)
+    if run.state in RUN_FINISHED:
+        message = f"Run {run.run_id} was ended ({run.state}) before it started, and has no tasks."
+        remedy = f"Run it after all: turnout runs clear {run.dag_id} {run.run_id}"
+        return [Reason(Why.RUN_FINISHED, message, remedy)]
     message = f"Run {run.run_id} has not started: its tasks come into being when it does."
     not_yet = Reason(Why.RUN_NOT_STARTED, message, f"turnout runs explain {run.dag_id} {run.run_id}", is_blocking=False)
     return [*reasons_not_started(connection, run, settings), not_yet]

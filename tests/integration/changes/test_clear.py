@@ -8,7 +8,7 @@ import pytest
 from tests.control import Control, graph
 from tests.integration.changes.conftest import Person, changed
 from turnout.metadata.errors import ConflictError, NotFoundError, RequestError
-from turnout.metadata.states import Cause, TaskState
+from turnout.metadata.states import Cause, RunState, TaskState
 from turnout.tasks import DAG
 
 Ran = Callable[..., None]
@@ -291,3 +291,29 @@ def test_a_retry_that_waits_is_forgotten(control: Control, person: Person) -> No
         (None, None, None)
     ]
     assert control.sql("SELECT outcome, cause FROM task_attempt") == [("failed", "error")]
+
+
+@pytest.mark.parametrize("only_failed", [False, True])
+def test_a_run_that_was_ended_before_it_started_can_be_run_after_all(
+    control: Control, person: Person, only_failed: bool
+) -> None:
+    control.declare(graph("d", {"a": []}))
+    run = control.insert_run("d")
+    person.cancel_run()
+    assert not person.clear("a")
+    changes = person.clear(only_failed=only_failed)
+    assert [(change.state, change.new_state) for change in changes.dag_runs] == [("failed", "queued")]
+    control.start()
+    control.decide()
+    assert (control.run_state(run), control.states(run)) == ("running", {"a": "scheduled"})
+
+
+def test_a_run_that_was_marked_success_before_it_started_has_nothing_that_failed(
+    control: Control, person: Person
+) -> None:
+    control.declare(graph("d", {"a": []}))
+    run = control.insert_run("d")
+    person.mark_run(RunState.SUCCESS)
+    assert not person.clear(only_failed=True)
+    assert person.clear()
+    assert control.run_state(run) == "queued"

@@ -1,6 +1,7 @@
 """Explain: what a task instance or a run waits for, with numbers, names and the remedy."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from tests import rows
 from tests.control import Control, graph
 from turnout.config.settings import SchedulerSettings
+from turnout.metadata.changes.cancel import cancel_runs
+from turnout.metadata.changes.selection import RunSelection
 from turnout.metadata.errors import NotFoundError
 from turnout.metadata.listings.explanations import Reason, RunExplanation, TaskExplanation, Why
 from turnout.metadata.pausing import set_paused
@@ -409,6 +412,25 @@ def test_a_task_whose_run_has_not_started_says_why_the_run_does_not(control: Con
     assert why(explanation) == ["max_active_runs", "run_not_started"]
     with pytest.raises(NotFoundError, match="Did you mean b"):
         explain(control, "d", "bb", "second")
+
+
+def test_a_task_of_a_run_that_was_ended_before_it_started_says_so(control: Control) -> None:
+    control.declare(graph("d", LINE))
+    control.insert_run("d", "one")
+    selection = RunSelection("d", "one")
+    control.do(lambda c: cancel_runs(c, selection, actor="ada"))
+    reason = only(explain(control, "d", "a", "one"))
+    assert (reason.reason, reason.remedy) == (Why.RUN_FINISHED, "Run it after all: turnout runs clear d one")
+    assert reason.message == "Run one was ended (failed) before it started, and has no tasks."
+
+
+def test_a_task_that_its_run_skipped_does_not_blame_what_is_upstream(control: Control) -> None:
+    run = control.prepare(graph("d", LINE, dagrun_timeout=timedelta(hours=1)))
+    control.sql("UPDATE dag_run SET timeout_at = now() - interval '1 s'")
+    control.decide()
+    assert set(control.states(run).values()) == {"skipped"}
+    assert explain(control, "d", "b").verdict.startswith("Task b has ended: skipped (run_timeout) 0 s ago")
+    assert "upstream" not in explain(control, "d", "b").verdict
 
 
 def test_a_run_that_nothing_stops_can_start_now(control: Control) -> None:
