@@ -13,7 +13,7 @@ from turnout.tasks.operator_meta import OperatorMeta, argument_names
 from turnout.tasks.params import check_params
 from turnout.tasks.references import XComArg
 from turnout.tasks.trigger_rule import check_trigger_rule
-from turnout.tasks.values import as_duration, check_choice, check_count, check_type, refuse_unknown
+from turnout.tasks.values import LARGEST_COUNT, as_duration, check_choice, check_count, check_type, refuse_unknown
 from turnout.tasks.weights import WEIGHT_RULES
 
 if TYPE_CHECKING:
@@ -184,7 +184,8 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
 def _as_multiplier(value: Any) -> float:
     if value is True:
         return _DOUBLING
-    if not isinstance(value, int | float) or value < 0:
+    # NaN is neither above nor below, and JSON has no word for it nor for infinity.
+    if not isinstance(value, int | float) or not 0 <= value <= LARGEST_COUNT:
         raise DagError(f"retry_exponential_backoff must be a multiplier such as 2.0, or 0 for none, not {value!r}.")
     return float(value)
 
