@@ -67,6 +67,13 @@ def _ask(timetable: Timetable, last: DataInterval | None, restriction: TimeRestr
         return None
     if not isinstance(answer, DagRunInfo):
         raise DagError(f"its timetable {timetable.summary} answers with {answer!r}: return a DagRunInfo, or None.")
+    if not isinstance(answer.data_interval, DataInterval) or not all(
+        isinstance(moment, datetime) for moment in (answer.run_after, *answer.data_interval)
+    ):
+        raise DagError(
+            f"its timetable {timetable.summary} answers with {answer!r}: return "
+            "DagRunInfo(run_after, DataInterval(start, end)) of three datetimes with a time zone."
+        )
     if any(moment.tzinfo is None for moment in (answer.run_after, *answer.data_interval)):
         raise DagError(f"its timetable {timetable.summary} answers with moments without a time zone: {answer!r}.")
     run = DagRunInfo(as_utc(answer.run_after), DataInterval(*map(as_utc, answer.data_interval)))

@@ -130,6 +130,8 @@ def test_a_plan_that_runs_low_is_made_anew_and_one_that_is_complete_is_not(
         ("raise ValueError('new moon')", "DAG 'own': its timetable EveryOtherDay raised ValueError: new moon"),
         ("raise SystemExit(3)", "its timetable EveryOtherDay raised SystemExit: 3"),
         ("return datetime.now()", "answers with datetime.datetime.*: return a DagRunInfo, or None"),
+        ("return DagRunInfo('x', None)", "answers with DagRunInfo.*: return DagRunInfo\\(run_after, DataInterval"),
+        ("return DagRunInfo.exact('x')", "of three datetimes with a time zone"),
         ("return DagRunInfo.exact(datetime(2030, 1, 1))", "answers with moments without a time zone"),
         ("return DagRunInfo.exact(restriction.earliest)", "each data interval must start later than the one before"),
         (
