@@ -36,7 +36,10 @@ def moment(value: str) -> datetime:
         read = datetime.fromisoformat(value)
     except ValueError:
         raise typer.BadParameter(f"{value!r} is no ISO 8601 date or time, such as 2013-01-31T06:00:00Z.") from None
-    return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+    try:
+        return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+    except OverflowError:
+        raise typer.BadParameter(f"{value!r} is in UTC beyond the years 1 to 9999 of the calendar.") from None
 
 
 LogicalDateOption = Annotated[
