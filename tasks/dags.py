@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypedDict
 
@@ -132,8 +133,8 @@ class DAG:
                 None if paused is None else check_type(paused, bool, "is_paused_upon_creation")
             )
             self.template_searchpath = _as_list(template_searchpath)
-            self.user_defined_macros = dict(user_defined_macros or {})
-            self.user_defined_filters = dict(user_defined_filters or {})
+            self.user_defined_macros = _as_names(user_defined_macros, "user_defined_macros")
+            self.user_defined_filters = _as_names(user_defined_filters, "user_defined_filters")
         except DagError as error:
             raise DagError(f"DAG {dag_id!r}: {error}") from None
         if (declarations := collecting()) is not None:
@@ -256,7 +257,8 @@ class DAG:
 
 
 def _check_tags(tags: Any) -> list[str]:
-    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags or ()):
+    is_list = isinstance(tags or (), Collection) and not isinstance(tags, str)
+    if not is_list or not all(isinstance(tag, str) for tag in tags or ()):
         raise DagError(f'tags must be a list of texts such as ["sales"], not {tags!r}.')
     for tag in tags or ():
         if not 0 < len(tag) <= _LONGEST_TAG:
@@ -264,5 +266,14 @@ def _check_tags(tags: Any) -> list[str]:
     return sorted(set(tags or ()))
 
 
-def _as_list(paths: str | Iterable[str] | None) -> Sequence[str]:
-    return [paths] if isinstance(paths, str) else [str(path) for path in paths or ()]
+def _as_list(paths: Any) -> Sequence[str]:
+    paths = [paths] if isinstance(paths, str | PathLike) else paths or ()
+    if not isinstance(paths, Iterable):
+        raise DagError(f"template_searchpath must be a path or a list of paths, not {paths!r}.")
+    return [str(path) for path in paths]
+
+
+def _as_names(given: Any, name: str) -> dict[str, Any]:
+    if not isinstance(given or {}, Mapping):
+        raise DagError(f"{name} must be a dict of names, not {given!r}.")
+    return dict(given or {})

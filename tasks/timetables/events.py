@@ -24,6 +24,8 @@ class EventsTimetable(BuiltInTimetable):
     def __init__(
         self, event_dates: Iterable[datetime], restrict_to_events: bool = False, description: str | None = None
     ) -> None:
+        if not isinstance(event_dates, Iterable):
+            raise DagError(f"event_dates must be a list of datetimes, not {event_dates!r}.")
         self._events = sorted(set(map(_event, event_dates)))
         if not self._events:
             raise DagError("event_dates is empty: name at least one date, or use schedule=None.")
@@ -77,4 +79,7 @@ class EventsTimetable(BuiltInTimetable):
 
 
 def _event(date: object) -> datetime:
-    return as_utc(check_type(date, datetime, "each of event_dates"))
+    try:
+        return as_utc(check_type(date, datetime, "each of event_dates"))
+    except OverflowError:
+        raise DagError(f"The event date {date} is in UTC beyond the years 1 to 9999 of the calendar.") from None

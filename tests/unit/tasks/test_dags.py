@@ -8,6 +8,7 @@ from turnout.tasks import DAG, CronDataIntervalTimetable, EmptyOperator, EventsT
 from turnout.tasks.errors import DagError
 from turnout.tasks.timetables import NullTimetable, timetable_to_json
 
+EAST, WEST = timezone(timedelta(hours=5)), timezone(timedelta(hours=-5))
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
@@ -55,6 +56,10 @@ def test_fixed_offsets_are_zones_too() -> None:
         ({"start_date": date(2013, 1, 1)}, "start_date must be a datetime"),
         ({"start_date": datetime(2013, 1, 1, 0, 0, 0, 7, tzinfo=UTC)}, "looks like datetime.now\\(\\)"),
         ({"start_date": START, "end_date": START - timedelta(1)}, "end_date 2012-12-31 00:00 is before start_date"),
+        ({"start_date": datetime(1, 1, 1, tzinfo=UTC)}, "start_date 0001-01-01 .* must be in the years 1000 to 8999"),
+        ({"start_date": datetime(9999, 12, 31, tzinfo=UTC)}, "start_date 9999-12-31 .* the years 1000 to 8999"),
+        ({"end_date": datetime(1, 1, 1, tzinfo=EAST)}, "end_date 0001-01-01 .* must be in the years 1000 to 9999"),
+        ({"end_date": datetime(9999, 12, 31, 23, tzinfo=WEST)}, "end_date 9999-12-31 .* the years 1000 to 9999"),
         ({"schedule": "@daily", "catchup": True}, "catchup=True needs a start_date"),
         ({"schedule": "@daily", "catchup": "coalesce"}, "catchup='coalesce' needs a start_date"),
         ({"catchup": "yes"}, "catchup 'yes' does not exist: use 'none' or 'latest' or 'all' or 'coalesce'"),
@@ -66,6 +71,10 @@ def test_fixed_offsets_are_zones_too() -> None:
             "'@continuous' has no use for jitter",
         ),
         ({"tags": "sales"}, "tags must be a list of texts"),
+        ({"tags": 5}, "tags must be a list of texts"),
+        ({"template_searchpath": 5}, "template_searchpath must be a path or a list of paths, not 5"),
+        ({"user_defined_macros": "ab"}, "user_defined_macros must be a dict of names, not 'ab'"),
+        ({"user_defined_filters": [1]}, "user_defined_filters must be a dict of names"),
         ({"tags": ["x" * 101]}, "must have 1 to 100 characters"),
         ({"params": ["n"]}, "params must be a dict"),
         ({"params": {"n": {1, 2}}}, "The param 'n' cannot be kept. The value is set, which JSON cannot hold"),

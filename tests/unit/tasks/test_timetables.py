@@ -236,6 +236,11 @@ def test_a_run_by_hand_may_be_bound_to_the_events() -> None:
     ("wrong", "words"),
     [
         (lambda: EventsTimetable([]), "event_dates is empty"),
+        (lambda: EventsTimetable(5), "event_dates must be a list of datetimes, not 5"),
+        (
+            lambda: EventsTimetable([datetime(1, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo"))]),
+            "date 0001-01-01 .* beyond the years",
+        ),
         (lambda: EventsTimetable(["2013-01-01"]), "each of event_dates must be a datetime"),
         (lambda: EventsTimetable([at(1)], restrict_to_events="yes"), "restrict_to_events must be True or False"),
         (lambda: CronTriggerTimetable("@daily", "Mars/Phobos"), "no time zone 'Mars/Phobos'"),
