@@ -1,17 +1,18 @@
 """`turnout tasks logs`: what a task said, and what the control plane did with it, in one stream."""
 
-import heapq
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from turnout.cli.database import open_database
+from turnout.cli.errors import UsageError
+from turnout.cli.log_feed import Line, LogFeed
+from turnout.cli.log_follow import Follower
 from turnout.cli.options import (
     UNMAPPED,
     DagArgument,
@@ -19,17 +20,16 @@ from turnout.cli.options import (
     RunArgument,
     TaskArgument,
 )
-from turnout.cli.output import iso, remark, say
+from turnout.cli.output import say
 from turnout.config.settings import load_settings
-from turnout.executor.logs import log_path, read_log
 from turnout.metadata.engine import transact
 from turnout.metadata.errors import NotFoundError
-from turnout.metadata.listings.attempts import AttemptRow, show_with_attempts
-from turnout.metadata.listings.events import events_of
+from turnout.metadata.listings.attempts import AttemptRow, last_try, show_with_attempts
 from turnout.metadata.listings.spoken import in_state
 from turnout.metadata.listings.task_instances import TaskInstanceRow
 
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
+#: What a shell says of a command that Ctrl-C has ended.
+INTERRUPTED = 130
 _STAMP_WIDTH = len("2013-01-01T00:00:00.000Z")
 
 
@@ -40,16 +40,6 @@ class LogOutput(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of the merged log; its fields are those of the REST API."""
-
-    timestamp: str | None
-    event: str
-    level: str
-    logger: str
-
-
 def task_logs(
     dag_id: DagArgument,
     run_id: RunArgument,
@@ -57,75 +47,70 @@ def task_logs(
     *,
     map_index: MapIndexOption = UNMAPPED,
     try_number: Annotated[
-        int | None, typer.Option("--try", min=1, help="Number of the try; the last by default.")
+        int | None,
+        typer.Option("--try", min=1, help="Number of the try; the last by default, with those lost just before it."),
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the task has finished; exit with 1 if it failed.")
+    ] = False,
     output: Annotated[LogOutput, typer.Option("--output", "-o", help="How to print.")] = LogOutput.TEXT,
 ) -> None:
     """Print the log of a try: what the task said, and what schedulers and workers did with it."""
+    if follow and try_number is not None:
+        raise UsageError("--follow shows each try as it comes: leave --try out.")
     settings = load_settings()
     with open_database(settings) as engine:
+        if follow:
+            follower = Follower(engine, settings.logs_path, (dag_id, run_id, task_id, map_index))
+            raise typer.Exit(_print_until_interrupted(follower, output))
         instance, attempts = transact(
             engine, lambda connection: show_with_attempts(connection, dag_id, run_id, task_id, map_index)
         )
     chosen = _choose(instance, attempts, try_number)
-    _print(_merge(chosen, _said(settings.logs_path, instance, chosen)), output)
+    feed = LogFeed(settings.logs_path, instance)
+    _print(feed.read(chosen, to_the_end=True), output)
+    feed.tell_missing(chosen)
 
 
 def _choose(instance: TaskInstanceRow, attempts: list[AttemptRow], try_number: int | None) -> list[AttemptRow]:
     """Choose the attempts of a try: the one that started, and those before it that were returned unstarted."""
     if not attempts:
         raise NotFoundError(f"Task {instance.task_id} has no log: it {in_state(instance.state)} and was never queued.")
+    if try_number is None:
+        return last_try(attempts)
     tries = sorted({attempt.try_number for attempt in attempts})
-    wanted = tries[-1] if try_number is None else try_number
-    if wanted not in tries:
-        raise NotFoundError(f"Task {instance.task_id} has no try {wanted}: it has {', '.join(map(str, tries))}.")
-    return [attempt for attempt in attempts if attempt.try_number == wanted]
+    if try_number not in tries:
+        raise NotFoundError(f"Task {instance.task_id} has no try {try_number}: it has {', '.join(map(str, tries))}.")
+    return [attempt for attempt in attempts if attempt.try_number == try_number]
 
 
-def _said(folder: Path, instance: TaskInstanceRow, attempts: Iterable[AttemptRow]) -> Iterator[tuple[datetime, Line]]:
-    """Read what the task said, each line with the time at which it belongs."""
-    moment = _EARLIEST
-    for attempt in attempts:
-        if attempt.start_date is None:
-            continue
-        path = log_path(
-            folder,
-            dag_id=instance.dag_id,
-            run_id=instance.dag_run_id,
-            task_id=instance.task_id,
-            map_index=instance.map_index,
-            try_number=attempt.try_number,
-            attempt_id=attempt.attempt_id,
-        )
-        moment = attempt.start_date
-        try:
-            for entry in read_log(path):
-                moment = max(moment, datetime.fromisoformat(entry.ts)) if entry.ts else moment
-                yield moment, Line(iso(moment) if entry.ts else None, entry.msg, entry.level, entry.logger)
-        except FileNotFoundError:
-            where = f": it was written on {attempt.hostname}" if attempt.hostname else ""
-            remark(f"The log {path} is not here{where}, if the task had begun.")
-
-
-def _merge(attempts: list[AttemptRow], said: Iterable[tuple[datetime, Line]]) -> Iterator[Line]:
-    events = (
-        (event.timestamp, Line(iso(event.timestamp), event.event, event.level, "turnout"))
-        for event in events_of(attempts)
-    )
-    return (line for _, line in heapq.merge(events, said, key=lambda timed: timed[0]))
+def _print_until_interrupted(follower: Follower, output: LogOutput) -> int:
+    try:
+        _print(follower.lines(), output)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return follower.exit_code
 
 
 def _print(lines: Iterable[Line], output: LogOutput) -> None:
     if output is LogOutput.JSON:
-        # Line by line, since a log may be large.
-        before = "["
-        for line in lines:
-            say(f"{before}{json.dumps(asdict(line), ensure_ascii=False)}".rstrip("\n"))
-            before = ","
-        say("]" if before == "," else "[]")
+        _print_json(lines)
         return
     for line in lines:
         say(f"{_stamp(line.timestamp)} {line.level.upper():<7} {line.event}")
+
+
+def _print_json(lines: Iterable[Line]) -> None:
+    """Print an array, line by line, since a log may be large and may still grow."""
+    before = "["
+    try:
+        for line in lines:
+            say(f"{before}{json.dumps(asdict(line), ensure_ascii=False)}")
+            before = ","
+    except KeyboardInterrupt:
+        say("]" if before == "," else "[]")
+        raise
+    say("]" if before == "," else "[]")
 
 
 def _stamp(timestamp: str | None) -> str:

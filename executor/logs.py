@@ -32,18 +32,45 @@ def log_path(
     return folder.joinpath(*parts)
 
 
-def read_log(path: Path) -> Iterator[LogEntry]:
-    """Read the log of an attempt, also while it is being written.
+class LogTail:
+    """A log that is read piece by piece, also while it is being written.
 
     A task's own subprocesses write into the same file as they are: such lines are not JSON of ours, and are read as
     plain output.
 
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0
+
+    def read(self, *, to_the_end: bool) -> Iterator[LogEntry]:
+        """Read what has come since the last call.
+
+        Args:
+            to_the_end: nothing more will come: read also a last line that has no end.
+
+        Raises:
+            FileNotFoundError: the attempt has not started, or its log was deleted.
+        """
+        with self.path.open("rb") as lines:
+            lines.seek(self._offset)
+            for line in lines:
+                if not (line.endswith(b"\n") or to_the_end):
+                    return
+                self._offset += len(line)
+                yield from _parse(line.decode(errors="replace").rstrip("\n"))
+
+
+def read_log(path: Path) -> Iterator[LogEntry]:
+    """Read the log of an attempt as it is now.
+
     Raises:
         FileNotFoundError: the attempt has not started, or its log was deleted.
     """
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-        for line in lines:
-            yield from _parse(line.rstrip("\n"))
+    return LogTail(path).read(to_the_end=True)
 
 
 def _parse(line: str) -> Iterator[LogEntry]:

@@ -1,5 +1,6 @@
 """The attempts of a task instance as people read them, earlier ones included."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -7,6 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from turnout.metadata.listings.task_instances import TaskInstanceRow, show_task_instance
+from turnout.metadata.states import Outcome
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,14 @@ _ATTEMPTS = text("""
 def list_attempts(connection: Connection, task_instance_id: int) -> list[AttemptRow]:
     """List the attempts of a task instance, the first one first."""
     return [AttemptRow(**row) for row in connection.execute(_ATTEMPTS, {"id": task_instance_id}).mappings()]
+
+
+def last_try(attempts: Sequence[AttemptRow]) -> list[AttemptRow]:
+    """Choose the last attempt, and with it those just before that were lost or returned: they tell why it was made."""
+    first = len(attempts) - 1
+    while first > 0 and attempts[first - 1].outcome in (Outcome.LOST, Outcome.RETURNED):
+        first -= 1
+    return list(attempts[first:])
 
 
 def show_with_attempts(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from turnout.metadata.listings.attempts import AttemptRow
 from turnout.metadata.states import Outcome
@@ -12,6 +13,8 @@ from turnout.metadata.states import Outcome
 class AttemptEvent:
     """Something that happened to an attempt."""
 
+    attempt_id: UUID
+    try_number: int
     timestamp: datetime
     event: str
     level: str = "info"
@@ -26,25 +29,28 @@ def events_of(attempts: Iterable[AttemptRow]) -> list[AttemptEvent]:
 def _told(attempt: AttemptRow) -> Iterable[AttemptEvent]:
     if attempt.queued_when:
         by = f" by {attempt.scheduler}" if attempt.scheduler else ""
-        yield AttemptEvent(attempt.queued_when, f"Queued for {attempt.queue}{by}.")
+        yield _event(attempt, attempt.queued_when, f"Queued for {attempt.queue}{by}.")
     if attempt.start_date:
         host = f" on {attempt.hostname}" if attempt.hostname else ""
-        yield AttemptEvent(attempt.start_date, f"Claimed by {attempt.worker}{host}: try {attempt.try_number}.")
+        yield _event(attempt, attempt.start_date, f"Claimed by {attempt.worker}{host}: try {attempt.try_number}.")
     if attempt.end_date and attempt.outcome:
-        yield _ending(attempt.end_date, attempt)
+        yield _event(attempt, attempt.end_date, *_ending(attempt))
 
 
-def _ending(moment: datetime, attempt: AttemptRow) -> AttemptEvent:
+def _event(attempt: AttemptRow, timestamp: datetime, event: str, level: str = "info") -> AttemptEvent:
+    return AttemptEvent(attempt.attempt_id, attempt.try_number, timestamp, event, level)
+
+
+def _ending(attempt: AttemptRow) -> tuple[str, str]:
     why = f" ({attempt.cause.replace('_', ' ')})" if attempt.cause else ""
+    error = f" {attempt.error}" if attempt.error else ""
     match attempt.outcome:
         case Outcome.SUCCESS | Outcome.SKIPPED:
-            return AttemptEvent(moment, f"Ended: {attempt.outcome}{why}.")
+            return f"Ended: {attempt.outcome}{why}.", "info"
         case Outcome.RETURNED:
-            return AttemptEvent(moment, f"Returned before it started{why}: it is queued anew.", "warning")
+            return f"Returned before it started{why}: it is queued anew.", "warning"
         case Outcome.CANCELLED:
-            return AttemptEvent(moment, f"Ended from outside{why}. {attempt.error or ''}".rstrip(), "warning")
+            return f"Ended from outside{why}.{error}", "warning"
         case Outcome.LOST:
-            return AttemptEvent(
-                moment, f"Lost{why}, through no fault of the task. {attempt.error or ''}".rstrip(), "error"
-            )
-    return AttemptEvent(moment, f"Ended: {attempt.outcome}{why}. {attempt.error or ''}".rstrip(), "error")
+            return f"Lost{why}, through no fault of the task.{error}", "error"
+    return f"Ended: {attempt.outcome}{why}.{error}", "error"

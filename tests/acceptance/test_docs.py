@@ -146,6 +146,7 @@ def test_the_tutorial_works_as_it_stands(reader: Reader, eventually: Eventually)
 def test_the_pages_on_queues_and_on_waiting_tasks_work_as_they_stand(reader: Reader, eventually: Eventually) -> None:
     reader.follow("how-to/several-workers-and-queues.md", eventually)
     reader.follow("how-to/a-task-that-does-not-run.md", eventually)
+    reader.follow("how-to/read-logs.md", eventually)
 
 
 def test_the_page_on_waiting_tasks_names_every_reason() -> None:
