@@ -24,8 +24,9 @@ _UNCLAIMED = text("""
     ORDER BY t.queued_at, t.id
 """)
 
+#: Materialized: a plan from the time when the table was empty looked at it once for each of its rows, 46 s for 4,500.
 _REFUSE = text("""
-    WITH oversized AS (
+    WITH oversized AS MATERIALIZED (
         SELECT t.id, p.name, t.pool_slots AS needed, p.slots
         FROM task_instance t JOIN pool p ON p.name = t.pool
         WHERE t.state = 'scheduled' AND p.slots > 0 AND t.pool_slots > p.slots
