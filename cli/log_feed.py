@@ -9,7 +9,8 @@ from typing import Literal
 from uuid import UUID
 
 from turnout.cli.output import iso, remark
-from turnout.executor.logs import LogTail, log_path
+from turnout.executor.log_reading import Logs, Tail
+from turnout.executor.logs import log_path
 from turnout.metadata.listings.attempts import AttemptRow
 from turnout.metadata.listings.events import events_of
 from turnout.metadata.listings.task_instances import TaskInstanceRow
@@ -36,14 +37,14 @@ class LogFeed:
     """Reads a log as far as it is there, and at each further call what has come since.
 
     Args:
-        folder: where the logs are.
+        logs: where the logs are.
         instance: the task instance.
     """
 
-    def __init__(self, folder: Path, instance: TaskInstanceRow) -> None:
-        self._folder = folder
+    def __init__(self, logs: Logs, instance: TaskInstanceRow) -> None:
+        self._logs = logs
         self._instance = instance
-        self._tails: dict[UUID, LogTail] = {}
+        self._tails: dict[UUID, Tail] = {}
         self._told: set[tuple[UUID, datetime, str]] = set()
         self._moment = _EARLIEST
 
@@ -57,13 +58,17 @@ class LogFeed:
         said = self._said(attempts, to_the_end=to_the_end)
         return (line for _, line in heapq.merge(self._events(attempts), said, key=lambda timed: timed[0]))
 
+    def is_whole(self, attempt: AttemptRow) -> bool:
+        """Tell whether everything that an ended attempt said can be read now."""
+        return attempt.start_date is None or self._tail(attempt).is_whole()
+
     def tell_missing(self, attempts: Iterable[AttemptRow]) -> None:
         """Remark which of the attempts have no log here."""
         for attempt in attempts:
-            path = self._tail(attempt).path
-            if attempt.start_date is not None and not path.exists():
+            tail = self._tail(attempt)
+            if attempt.start_date is not None and not tail.exists():
                 where = f": it was written on {attempt.hostname}" if attempt.hostname else ""
-                remark(f"The log {path} is not here{where}, if the task had begun.")
+                remark(f"The log {tail.where} is not here{where}, if the task had begun.")
 
     def _events(self, attempts: Iterable[AttemptRow]) -> Iterator[Timed]:
         for event in events_of(attempts):
@@ -87,10 +92,10 @@ class LogFeed:
             except FileNotFoundError:
                 continue
 
-    def _tail(self, attempt: AttemptRow) -> LogTail:
+    def _tail(self, attempt: AttemptRow) -> Tail:
         if attempt.attempt_id not in self._tails:
-            path = log_path(
-                self._folder,
+            name = log_path(
+                Path(),
                 dag_id=self._instance.dag_id,
                 run_id=self._instance.dag_run_id,
                 task_id=self._instance.task_id,
@@ -98,5 +103,5 @@ class LogFeed:
                 try_number=attempt.try_number,
                 attempt_id=attempt.attempt_id,
             )
-            self._tails[attempt.attempt_id] = LogTail(path)
+            self._tails[attempt.attempt_id] = self._logs.tail(name)
         return self._tails[attempt.attempt_id]

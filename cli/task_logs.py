@@ -22,6 +22,7 @@ from turnout.cli.options import (
 )
 from turnout.cli.output import say
 from turnout.config.settings import load_settings
+from turnout.executor.log_reading import Logs
 from turnout.metadata.engine import transact
 from turnout.metadata.errors import NotFoundError
 from turnout.metadata.listings.attempts import AttemptRow, last_try, show_with_attempts
@@ -61,13 +62,13 @@ def task_logs(
     settings = load_settings()
     with open_database(settings) as engine:
         if follow:
-            follower = Follower(engine, settings.logs_path, (dag_id, run_id, task_id, map_index))
+            follower = Follower(engine, Logs(settings), (dag_id, run_id, task_id, map_index))
             raise typer.Exit(_print_until_interrupted(follower, output))
         instance, attempts = transact(
             engine, lambda connection: show_with_attempts(connection, dag_id, run_id, task_id, map_index)
         )
     chosen = _choose(instance, attempts, try_number)
-    feed = LogFeed(settings.logs_path, instance)
+    feed = LogFeed(Logs(settings), instance)
     _print(feed.read(chosen, to_the_end=True), output)
     feed.tell_missing(chosen)
 

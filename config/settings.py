@@ -18,7 +18,7 @@ from turnout.config.errors import SettingsError
 
 ENV_PREFIX = "TURNOUT_"
 #: Variables that hold credentials: code of DAG authors must not see them.
-SECRET_VARIABLES = ("TURNOUT_DATABASE_URL", "TURNOUT_BROKER_URL")
+SECRET_VARIABLES = ("TURNOUT_DATABASE_URL", "TURNOUT_BROKER_URL", "TURNOUT_LOGS_URL")
 #: Variables of the test suite, which are not settings.
 TEST_PREFIX = "TURNOUT_TEST_"
 
@@ -70,6 +70,9 @@ class WorkerSettings(Section):
     kill_grace_s: Seconds = Field(5, description="Time between asking an attempt to stop and killing it.")
     import_timeout_s: Seconds = Field(30, description="Longest import of a DAG file by a worker.")
     max_tasks_per_child: Count = Field(500, description="Attempts after which a child process is replaced.")
+    max_log_spool_mb: Count = Field(
+        1024, description="Logs (MiB) kept for `logs_url` while it is away; beyond that the oldest are given up."
+    )
     max_memory_per_child_mb: Count = Field(1024, description="Resident memory (MiB) after which a child is replaced.")
 
 
@@ -107,6 +110,9 @@ class Settings(Section):
     )
     dags_folder: Path | None = Field(None, description="Folder of the DAG files. Unset: `dags` in the home folder.")
     logs_folder: Path | None = Field(None, description="Folder of the task logs. Unset: `logs` in the home folder.")
+    logs_url: SecretStr | None = Field(
+        None, description="Where workers send task logs (`s3://…`, `file://…`). Unset: they stay in the folder of logs."
+    )
     dags_are_paused_at_creation: bool = Field(True, description="Whether a DAG seen for the first time is paused.")
     scheduler: SchedulerSettings = SchedulerSettings()
     worker: WorkerSettings = WorkerSettings()
@@ -156,6 +162,8 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     except ValidationError as error:
         raise SettingsError(_explain(error, environ, toml_path)) from None
     _check_url(settings.database_url, "database_url", DATABASE_SCHEMES, "PostgreSQL 13 or later is the only database")
+    if settings.logs_url is not None and "://" not in settings.logs_url.get_secret_value():
+        raise SettingsError(f"{variable_name(['logs_url'])} is no URL: it needs ://, as in file:///mnt/logs.")
     _check_url(settings.broker_url, "broker_url", BROKER_SCHEMES, "the broker is Redis, Valkey or RabbitMQ")
     return settings
 

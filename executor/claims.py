@@ -3,6 +3,7 @@
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,6 @@ from turnout.config.outage import Outage
 from turnout.config.settings import Settings
 from turnout.executor.assignment import INLINE_BYTES, Assignment
 from turnout.executor.inbox import Inbox
-from turnout.executor.logs import log_path
 from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import Service
 from turnout.executor.term import Term
@@ -43,6 +43,7 @@ class Claims(Service):
         roster: takes up what is claimed.
         term: whose worker id the claims carry.
         channel: path of the channel's socket.
+        log_file: names the file into which an attempt writes its log.
         on_claimed: told, from this thread, which requests were dropped and which attempts were claimed.
         on_returned: told, from this thread, which requests went back unstarted.
     """
@@ -55,6 +56,7 @@ class Claims(Service):
         roster: Roster,
         term: Term,
         channel: str,
+        log_file: Callable[[ClaimedAttempt], Path],
         on_claimed: Callable[[Sequence[Request], Sequence[HeldAttempt]], None],
         on_returned: Callable[[Sequence[Request]], None],
     ) -> None:
@@ -64,6 +66,7 @@ class Claims(Service):
         self._roster = roster
         self._term = term
         self._channel = channel
+        self._log_file = log_file
         self._on_claimed = on_claimed
         self._on_returned = on_returned
         self._inbox: Inbox[Request] = Inbox()
@@ -146,17 +149,7 @@ class Claims(Service):
             ),
             dag_file=str(self._settings.dags_path / attempt.file_path),
             dags_folder=str(self._settings.dags_path),
-            log_file=str(
-                log_path(
-                    self._settings.logs_path,
-                    dag_id=attempt.dag_id,
-                    run_id=attempt.run_id,
-                    task_id=attempt.task_id,
-                    map_index=attempt.map_index,
-                    try_number=attempt.try_number,
-                    attempt_id=attempt.attempt_id,
-                )
-            ),
+            log_file=str(self._log_file(attempt)),
             token=secrets.token_hex(16),
             channel=self._channel,
             fetch_conf=fetch_conf,

@@ -43,7 +43,8 @@ class LogTail:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.where = str(path)
+        self._path = path
         self._offset = 0
 
     def read(self, *, to_the_end: bool) -> Iterator[LogEntry]:
@@ -55,13 +56,21 @@ class LogTail:
         Raises:
             FileNotFoundError: the attempt has not started, or its log was deleted.
         """
-        with self.path.open("rb") as lines:
+        with self._path.open("rb") as lines:
             lines.seek(self._offset)
             for line in lines:
                 if not (line.endswith(b"\n") or to_the_end):
                     return
                 self._offset += len(line)
-                yield from _parse(line.decode(errors="replace").rstrip("\n"))
+                yield from parse_line(line.rstrip(b"\n"))
+
+    def is_whole(self) -> bool:
+        """Tell whether everything that the attempt said can be read now, if it has ended."""
+        return True
+
+    def exists(self) -> bool:
+        """Tell whether there is a log at all."""
+        return self._path.exists()
 
 
 def read_log(path: Path) -> Iterator[LogEntry]:
@@ -73,14 +82,16 @@ def read_log(path: Path) -> Iterator[LogEntry]:
     return LogTail(path).read(to_the_end=True)
 
 
-def _parse(line: str) -> Iterator[LogEntry]:
-    raw, start, rest = line.partition(LINE_START)
+def parse_line(line: bytes) -> Iterator[LogEntry]:
+    """Read a line of a log: an entry, or raw output of a subprocess, or the two in one line."""
+    text = line.decode(errors="replace")
+    raw, start, rest = text.partition(LINE_START)
     if start:
         try:
             fields = json.loads(start + rest)
             entry = LogEntry(fields["ts"], fields["level"], fields["logger"], fields["msg"], fields["stream"])
         except (ValueError, KeyError):
-            raw = line
+            raw = text
         else:
             if raw:
                 yield _unstamped(raw)

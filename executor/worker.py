@@ -21,6 +21,7 @@ from turnout.executor.claims import Claims, Request
 from turnout.executor.hand_off import HandOff
 from turnout.executor.heartbeat import Heartbeat
 from turnout.executor.isolation import forget_parent
+from turnout.executor.log_keeping import LogKeeping
 from turnout.executor.outcomes import Outcomes
 from turnout.executor.roster import Roster
 from turnout.executor.shutdown import Shutdown
@@ -93,6 +94,7 @@ class Worker:
             put_outcome=self._outcomes.put,
             on_idle=self._shut_down,
         )
+        self._logs = LogKeeping(settings, roster)
         self._channel = Channel(self._engine, roster, self._stopper)
         self._claims = Claims(
             settings=settings,
@@ -100,6 +102,7 @@ class Worker:
             roster=roster,
             term=term,
             channel=self._channel.path,
+            log_file=self._logs.file_of,
             on_claimed=partial(self._hand_off.from_thread, self._hand_off.take_claimed),
             on_returned=partial(self._hand_off.from_thread, self._hand_off.take_returned),
         )
@@ -127,6 +130,7 @@ class Worker:
         for service in (self._claims, self._outcomes, self._heartbeat, self._channel, self._stopper, self._shutdown):
             service.stop()
         self._heartbeat.end_term()
+        self._logs.stop()
         self._engine.dispose()
         log.info("worker.stopped", exit_code=self._celery.exitcode or 0)
         return self._celery.exitcode or 0
@@ -135,6 +139,7 @@ class Worker:
         """Start what needs a worker that can consume; the heartbeat registers it."""
         for service in (self._stopper, self._channel, self._claims, self._outcomes, self._heartbeat):
             service.start()
+        self._logs.start()
         log.info("worker.ready", queues=sorted(self._app.amqp.queues.consume_from), slots=self._options.concurrency)
 
     def _note_pools(self, pools: Sequence[str]) -> None:

@@ -122,6 +122,12 @@ def print_megabytes(count: str) -> None:
         print(f"{number:099}")  # noqa: T201
 
 
+def say_and_hang(text: str) -> None:
+    """Print something, and hang until ended."""
+    print(text)  # noqa: T201
+    hang()
+
+
 def pull(task_id: str) -> Any:
     """Return the result of another task."""
     return get_current_context()["ti"].xcom_pull(task_ids=task_id)
@@ -160,6 +166,7 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "wait_and_fail": wait_and_fail,
     "allocate_mb": lambda count: len(bytearray(int(count) * MEGABYTE)),
     "print_mb": print_megabytes,
+    "say_and_hang": say_and_hang,
     "pull": pull,
     "environ": turnout_environ,
     "sockets": open_sockets,

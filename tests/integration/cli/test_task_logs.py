@@ -5,13 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
+from turnout.cli import log_follow
+from turnout.executor.log_store import LogStore
 from turnout.executor.logs import log_path
 from turnout.metadata import processes
 from turnout.metadata.attempts import give_back_queued, lose_by_dead_workers
@@ -256,6 +260,39 @@ def test_following_a_task_that_failed_exits_with_1(turnout: Turnout, control_pla
     assert ran.code == 1
     assert ran.json[-1]["event"] == "Ended: failed (error)."
     assert "Task extract of run r1 of DAG orders_daily is failed." in ran.err
+
+
+@pytest.mark.usefixtures("run")
+def test_a_log_in_the_store_is_followed_until_its_last_part_is_there(
+    turnout: Turnout, control_plane: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNOUT_LOGS_URL", f"file://{tmp_path}/store")
+    store = LogStore(f"file://{tmp_path}/store")
+    claimed = control_plane.claim("extract")
+    folder = f"{RUN[0]}/{RUN[1]}/extract/-1/1-{claimed.attempt_id}"
+    store.put({f"{folder}/000001.jsonl": b"one\n"})
+    control_plane.finish(claimed, TaskState.SUCCESS, Outcome.SUCCESS)
+
+    def sleep(_: float) -> None:
+        store.put({f"{folder}/000002.end.jsonl": b"two\n"})
+
+    monkeypatch.setattr(log_follow, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    ran = turnout("tasks", "logs", *RUN, "extract", "-f", "-o", "json")
+    assert [line["event"] for line in ran.json][2:] == ["one", "two", "Ended: success."]
+    assert (ran.code, ran.err) == (0, "")
+    assert turnout("tasks", "logs", *RUN, "extract", "-o", "json").json == ran.json
+
+
+@pytest.mark.usefixtures("run")
+def test_the_rest_of_a_log_that_never_comes_is_not_waited_for_long(
+    turnout: Turnout, control_plane: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNOUT_LOGS_URL", f"file://{tmp_path}/store")
+    monkeypatch.setattr(log_follow, "PATIENCE_S", 0)
+    control_plane.finish(control_plane.claim("extract"), TaskState.SUCCESS, Outcome.SUCCESS)
+    ran = turnout("tasks", "logs", *RUN, "extract", "-f")
+    assert ran.code == 0
+    assert f"The log file://{tmp_path}/store/{RUN[0]}/{RUN[1]}/extract" in ran.err
 
 
 @pytest.mark.usefixtures("run")
