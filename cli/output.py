@@ -100,7 +100,9 @@ def _print_table(rows: Iterable[Any], columns: Sequence[str]) -> None:
 
 def _shown(row: Any, column: str) -> Any:
     value = getattr(row, column)
-    return textwrap.shorten(value, _SHORT, placeholder=" …") if column in _SHORTENED and value else value
+    is_long = column in _SHORTENED and isinstance(value, str) and len(value) > _SHORT
+    # A single long word would be left out as a whole.
+    return textwrap.shorten(value, _SHORT, placeholder=" …") if is_long and " " in value[:_SHORT] else value
 
 
 def _say_all(lines: Iterable[str]) -> None:
