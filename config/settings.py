@@ -70,6 +70,9 @@ class WorkerSettings(Section):
     kill_grace_s: Seconds = Field(5, description="Time between asking an attempt to stop and killing it.")
     import_timeout_s: Seconds = Field(30, description="Longest import of a DAG file by a worker.")
     max_tasks_per_child: Count = Field(500, description="Attempts after which a child process is replaced.")
+    max_log_per_attempt_mb: Count = Field(
+        50, description="Largest log (MiB) of an attempt; what it says beyond is not kept, and the task goes on."
+    )
     max_log_spool_mb: Count = Field(
         1024, description="Logs (MiB) kept for `logs_url` while it is away; beyond that the oldest are given up."
     )

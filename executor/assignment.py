@@ -21,6 +21,7 @@ class Assignment:
     dag_file: str
     dags_folder: str
     log_file: str
+    log_max_bytes: int
     token: str  # proves to the channel which attempt is asking
     channel: str  # path of the channel's socket
     fetch_conf: bool  # the run's conf is large: ask the channel for it

@@ -1,7 +1,6 @@
 """Everything that an attempt says, caught into its log: prints, logging, and what its subprocesses write."""
 
 import io
-import json
 import logging
 import os
 import sys
@@ -9,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+
+from turnout.executor.log_limit import LogLimit
+from turnout.executor.logs import stamped_line
 
 #: A line that does not end is written when it has grown to so many characters.
 _LONGEST_LINE = 16_384
@@ -19,10 +21,15 @@ class AttemptLog:
 
     Nothing that goes wrong with it may cost the attempt its outcome: when the file cannot be opened or written, entries
     are lost, and that is all.
+
+    Args:
+        path: the file.
+        max_bytes: its largest size.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, max_bytes: int) -> None:
         self.problem: str | None = None
+        self._limit = LogLimit(path, max_bytes)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -32,17 +39,25 @@ class AttemptLog:
 
     def write(self, stream: str, level: str, logger: str, *messages: str) -> None:
         """Append entries, all in one write."""
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        tail = f'"level": "{level}", "logger": {json.dumps(logger)}, "stream": "{stream}"'
-        text = "".join(f'{{"ts": "{now}", "msg": {json.dumps(message)}, {tail}}}\n' for message in messages)
+        now = datetime.now(UTC)
+        text = "".join(stamped_line(now, message, level, logger, stream) for message in messages)
         self.write_bytes(text.encode())
 
     def write_bytes(self, data: bytes | memoryview) -> None:
         """Append bytes as they are."""
         data = memoryview(data).cast("B")
         try:
+            size = os.fstat(self._fd).st_size
+            if size >= self._limit.end:
+                return
+            room = self._limit.max_bytes - size
+            is_too_large = len(data) > room
+            if is_too_large:  # one byte more, by which everybody sees that it is
+                data = data[: max(0, room + 1)]
             while data:
                 data = data[os.write(self._fd, data) :]
+            if is_too_large:
+                self._limit.cut()
         except OSError as error:
             self.problem = f"Cannot write to the log: {error.strerror}."
 
@@ -52,6 +67,8 @@ class AttemptLog:
 
     def close(self) -> None:
         """Close the file."""
+        with suppress(OSError):
+            self._limit.cut()
         with suppress(OSError):
             os.close(self._fd)
 

@@ -27,7 +27,7 @@ _files = DagFiles()
 
 def run_attempt(assignment: Assignment) -> ChildReport:
     """Run one attempt and report how it ended. Whatever the task does, and whatever the log's disk does, it reports."""
-    log = AttemptLog(Path(assignment.log_file))
+    log = AttemptLog(Path(assignment.log_file), assignment.log_max_bytes)
     stopped: list[int] = []
     try:
         with ChannelClient(assignment) as channel, captured(log), _stoppable(stopped):

@@ -150,6 +150,7 @@ class Claims(Service):
             dag_file=str(self._settings.dags_path / attempt.file_path),
             dags_folder=str(self._settings.dags_path),
             log_file=str(self._log_file(attempt)),
+            log_max_bytes=self._settings.worker.max_log_per_attempt_mb << 20,
             token=secrets.token_hex(16),
             channel=self._channel,
             fetch_conf=fetch_conf,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from turnout.config.settings import Settings
+from turnout.executor.log_limit import LogTrimmer
 from turnout.executor.log_store import LogStore
 from turnout.executor.logs import log_path
 from turnout.executor.roster import Roster
@@ -14,7 +15,7 @@ _MIB = 1 << 20
 
 
 class LogKeeping:
-    """Names the files of logs, and sends them to the store if there is one.
+    """Names the files of logs, keeps them from growing without end, and sends them to the store if there is one.
 
     Args:
         settings: where logs go.
@@ -27,11 +28,19 @@ class LogKeeping:
     def __init__(self, settings: Settings, roster: Roster) -> None:
         self._folder = settings.logs_path
         self._spool: Spool | None = None
+        self._trimmer = LogTrimmer(roster)
         self._shipper: Shipper | None = None
         if settings.logs_url is not None:
             store = LogStore(settings.logs_url.get_secret_value())
             self._spool = Spool(settings.logs_path)
-            self._shipper = Shipper(store, self._spool, roster, settings.worker.max_log_spool_mb * _MIB)
+            worker = settings.worker
+            self._shipper = Shipper(
+                store,
+                self._spool,
+                roster,
+                max_log_bytes=worker.max_log_per_attempt_mb * _MIB,
+                max_spool_bytes=worker.max_log_spool_mb * _MIB,
+            )
 
     def file_of(self, attempt: ClaimedAttempt) -> Path:
         """Name the file into which an attempt writes its log."""
@@ -47,11 +56,13 @@ class LogKeeping:
         return self._folder / name if self._spool is None else self._spool.path(attempt.attempt_id, name)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Begin to cut and to send."""
+        self._trimmer.start()
         if self._shipper is not None:
             self._shipper.start()
 
     def stop(self) -> None:
         """Send what is left, if the store is there, and end."""
+        self._trimmer.stop()
         if self._shipper is not None:
             self._shipper.stop()

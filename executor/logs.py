@@ -1,14 +1,20 @@
 """The logs of attempts: one file of JSON lines each, where it lives and how it is read."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote
 from uuid import UUID
 
 #: Every line that Turnout writes begins so; see `read_log`.
 LINE_START = '{"ts": "'
+#: Who says that a log has reached its limit.
+LOG_LIMIT_LOGGER = "turnout.log_limit"
+_LONGEST_MARKER = 128 << 10
 #: The longest name of a file that common file systems allow, in bytes.
 _NAME_BYTES = 255
 
@@ -30,6 +36,13 @@ def log_path(
     """Name the log file of an attempt below the folder of logs."""
     parts = (_safe(dag_id), _safe(run_id), _safe(task_id), str(map_index), f"{try_number}-{attempt_id}.jsonl")
     return folder.joinpath(*parts)
+
+
+def stamped_line(moment: datetime, message: str, level: str, logger: str, stream: str) -> str:
+    """Write an entry as a line of a log."""
+    ts = moment.isoformat(timespec="milliseconds")
+    tail = f'"level": "{level}", "logger": {json.dumps(logger)}, "stream": "{stream}"'
+    return f'{LINE_START}{ts}", "msg": {json.dumps(message)}, {tail}}}\n'
 
 
 class LogTail:
@@ -57,6 +70,9 @@ class LogTail:
             FileNotFoundError: the attempt has not started, or its log was deleted.
         """
         with self._path.open("rb") as lines:
+            size = os.fstat(lines.fileno()).st_size
+            if self._offset > size:  # it was cut at its limit: the last line says so
+                self._offset = _start_of_last_line(lines, size)
             lines.seek(self._offset)
             for line in lines:
                 if not (line.endswith(b"\n") or to_the_end):
@@ -71,6 +87,12 @@ class LogTail:
     def exists(self) -> bool:
         """Tell whether there is a log at all."""
         return self._path.exists()
+
+
+def _start_of_last_line(file: BinaryIO, size: int) -> int:
+    start = max(0, size - _LONGEST_MARKER)
+    file.seek(start)
+    return start + file.read(size - start - 1).rfind(b"\n") + 1
 
 
 def read_log(path: Path) -> Iterator[LogEntry]:

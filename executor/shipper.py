@@ -48,14 +48,18 @@ class Shipper(Service):
         store: where the logs go.
         spool: where they come from.
         roster: the attempts held; one that is not has said all that it has to say.
+        max_log_bytes: largest size of a log.
         max_spool_bytes: what may wait in the spool before the oldest logs are given up.
     """
 
-    def __init__(self, store: LogStore, spool: Spool, roster: Roster, max_spool_bytes: int) -> None:
+    def __init__(
+        self, store: LogStore, spool: Spool, roster: Roster, *, max_log_bytes: int, max_spool_bytes: int
+    ) -> None:
         super().__init__("shipper")
         self._store = store
         self._spool = spool
         self._roster = roster
+        self._max_log_bytes = max_log_bytes
         self._max_bytes = max_spool_bytes
         self._outage = Outage("log store")
         self._has_given_up = False
@@ -82,7 +86,7 @@ class Shipper(Service):
         waiting = deque(self._spool.logs())
         # After the listing: a log is there only after its attempt was held, so one that is not held now has ended.
         running = self._running()
-        while parts := list(_take(waiting, running)):
+        while parts := list(_take(waiting, running, self._max_log_bytes)):
             self._store.put({part.name: part.data for part in parts})
             for part in parts:
                 if part.is_last:
@@ -124,20 +128,20 @@ class Shipper(Service):
         return {str(attempt.claimed.attempt_id) for attempt in self._roster.running()}
 
 
-def _take(waiting: deque[SpooledLog], running: set[str]) -> Iterator[Part]:
+def _take(waiting: deque[SpooledLog], running: set[str], max_log_bytes: int) -> Iterator[Part]:
     """Take the next parts of logs, as many as make up one write to the store."""
     count = size = 0
     while waiting and count < _BATCH_PARTS and size < _BATCH_BYTES:
         spooled = waiting.popleft()
-        part = _next_part(spooled, has_ended=spooled.attempt_id not in running)
+        part = _next_part(spooled, max_log_bytes, has_ended=spooled.attempt_id not in running)
         if part is not None:
             count += 1
             size += len(part.data)
             yield part
 
 
-def _next_part(spooled: SpooledLog, *, has_ended: bool) -> Part | None:
-    data = spooled.read(spooled.offered or _PART_BYTES + 1)
+def _next_part(spooled: SpooledLog, max_log_bytes: int, *, has_ended: bool) -> Part | None:
+    data = spooled.read(spooled.offered or _PART_BYTES + 1, max_log_bytes)
     if spooled.offered:
         return Part(spooled, data, is_last=False, has_more=True)
     is_last = has_ended and len(data) <= _PART_BYTES

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
+from turnout.executor.log_limit import LogLimit
+
 #: No DAG has a folder that begins with a dot.
 SPOOL = ".spool"
 _PROGRESS = ".sent"
@@ -47,12 +49,18 @@ class SpooledLog:
         """The folder of its parts in the store."""
         return self.path.relative_to(self.attempt).with_suffix("").as_posix()
 
-    def read(self, size: int) -> bytes:
-        """Read what comes next; nothing when a person has deleted the file."""
+    def read(self, size: int, max_bytes: int) -> bytes:
+        """Read what comes next; nothing when a person has deleted the file.
+
+        Args:
+            size: how much at most, in bytes.
+            max_bytes: largest size of the log; what may still be cut off is not read.
+        """
         try:
+            settled = LogLimit(self.path, max_bytes).cut()
             with self.path.open("rb") as file:
                 file.seek(self.sent)
-                return file.read(size)
+                return file.read(max(0, min(size, settled - self.sent)))
         except OSError:
             return b""
 

@@ -128,6 +128,12 @@ def say_and_hang(text: str) -> None:
     hang()
 
 
+def flood_and_wait(path: str) -> None:
+    """Write three megabytes below Python, as a subprocess does, and wait until a file is there."""
+    os.write(1, b"down the drain\n" * (3 * MEGABYTE // 15))
+    wait_for(path)
+
+
 def pull(task_id: str) -> Any:
     """Return the result of another task."""
     return get_current_context()["ti"].xcom_pull(task_ids=task_id)
@@ -167,6 +173,7 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "allocate_mb": lambda count: len(bytearray(int(count) * MEGABYTE)),
     "print_mb": print_megabytes,
     "say_and_hang": say_and_hang,
+    "flood_and_wait": flood_and_wait,
     "pull": pull,
     "environ": turnout_environ,
     "sockets": open_sockets,

@@ -1,11 +1,15 @@
 """One attempt, from its message to its outcome, through a real worker."""
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
 from tests.integration.executor.conftest import Stage, WorkerProcess, eventually
+from turnout.executor.logs import LOG_LIMIT_LOGGER
+
+StartWorker = Callable[..., WorkerProcess]
 
 
 def test_a_task_succeeds_and_hands_its_result_to_the_next(stage: Stage, worker: WorkerProcess) -> None:
@@ -126,6 +130,16 @@ def test_ten_megabytes_of_prints_are_all_in_the_log(stage: Stage, worker: Worker
     assert len(printed) == 10 * 1024 * 1024 // 100
     assert printed[-1].msg == f"{len(printed) - 1:099}"
     assert worker.process.poll() is None
+
+
+def test_a_task_that_floods_its_log_goes_on_without_it(stage: Stage, start_worker: StartWorker) -> None:
+    start_worker(TURNOUT_WORKER__MAX_LOG_PER_ATTEMPT_MB="1")
+    gate = stage.settings.home / "gate"
+    ids = stage.publish({"one": [f"flood_and_wait:{gate}"]})
+    eventually(lambda: [entry.logger for entry in stage.logged("one")][-1:] == [LOG_LIMIT_LOGGER])
+    assert len(stage.logged("one")) <= 1 + 1024 * 1024 // 15
+    gate.touch()
+    assert stage.wait(ids["one"], "success")
 
 
 def test_a_log_folder_that_cannot_be_written_does_not_cost_the_outcome(stage: Stage, worker: WorkerProcess) -> None:

@@ -17,6 +17,7 @@ from turnout.executor.shipper import Shipper
 from turnout.executor.spool import Spool
 
 NAME = Path("dag/run/task/-1/1-x.jsonl")
+MAX_LOG_BYTES = 1 << 20
 FOLDER = "dag/run/task/-1/1-x"
 
 
@@ -40,7 +41,9 @@ class Worker:
         roster = SimpleNamespace(
             running=lambda: [SimpleNamespace(claimed=SimpleNamespace(attempt_id=held)) for held in self.held]
         )
-        self.shipper = Shipper(store, self.spool, cast("Roster", roster), max_bytes)
+        self.shipper = Shipper(
+            store, self.spool, cast("Roster", roster), max_log_bytes=1 << 20, max_spool_bytes=max_bytes
+        )
 
     def write(self, text: str, attempt_id: UUID | None = None, name: Path = NAME) -> UUID:
         attempt_id = attempt_id or uuid4()
@@ -178,3 +181,17 @@ def test_a_worker_that_ends_ships_what_is_left(worker: Worker, contents: Any) ->
     worker.shipper.run()
     assert contents() == {"000001.end.jsonl": "one\n"}
     assert not worker.spool.folder.exists()
+
+
+def test_a_log_that_is_too_large_is_shipped_up_to_its_limit_with_the_marker(worker: Worker, contents: Any) -> None:
+    attempt = worker.write(f"{'first':<99}\n" * 10_000)
+    worker.shipper.run_once()
+    for _ in range(2):
+        worker.write(f"{'later':<99}\n" * 10_000, attempt)
+        worker.shipper.run_once()
+    worker.held.clear()
+    worker.shipper.run_once()
+    *lines, last = "".join(contents().values()).splitlines()
+    assert len(lines) == MAX_LOG_BYTES // 100
+    assert {line.strip() for line in lines} == {"first", "later"}
+    assert "The log has reached its limit of 1 MiB" in last
