@@ -88,7 +88,8 @@ class LogFeed:
                 for entry in self._tail(attempt).read(to_the_end=to_the_end or attempt.end_date is not None):
                     self._moment = max(self._moment, datetime.fromisoformat(entry.ts)) if entry.ts else self._moment
                     stamp = iso(self._moment) if entry.ts else None
-                    yield self._moment, Line(stamp, entry.msg, entry.level, entry.logger, "task", attempt.try_number)
+                    said = self._logs.masker.mask(entry.msg)
+                    yield self._moment, Line(stamp, said, entry.level, entry.logger, "task", attempt.try_number)
             except FileNotFoundError:
                 continue
 

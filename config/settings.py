@@ -6,7 +6,7 @@ Variables `TURNOUT_*` (nested with `__`) come before `turnout.toml` in the home 
 import difflib
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from turnout.config.embedded import embedded_broker_url, embedded_database_url
 from turnout.config.errors import SettingsError
+from turnout.config.urls import passwords_in
 
 ENV_PREFIX = "TURNOUT_"
 #: Variables that hold credentials: code of DAG authors must not see them.
@@ -132,6 +133,12 @@ class Settings(Section):
     def broker(self) -> SecretStr:
         """The URL of the broker: the one that was set, or that of the embedded server."""
         return self.broker_url or SecretStr(embedded_broker_url(self.home))
+
+    def passwords(self) -> Iterator[str]:
+        """Yield the passwords in these settings: nobody must read them in a log."""
+        for url in (self.database_url, self.broker_url, self.logs_url):
+            if url is not None:
+                yield from passwords_in(url.get_secret_value())
 
     @property
     def dags_path(self) -> Path:

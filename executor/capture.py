@@ -9,8 +9,10 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from turnout.config.masking import Masker
 from turnout.executor.log_limit import LogLimit
 from turnout.executor.logs import stamped_line
+from turnout.executor.masked_pipe import MaskedPipe
 
 #: A line that does not end is written when it has grown to so many characters.
 _LONGEST_LINE = 16_384
@@ -25,10 +27,13 @@ class AttemptLog:
     Args:
         path: the file.
         max_bytes: its largest size.
+        masker: knows the secrets that must not be in it.
     """
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
+    def __init__(self, path: Path, max_bytes: int, masker: Masker) -> None:
         self.problem: str | None = None
+        self.masker = masker
+        self._pipe: MaskedPipe | None = None
         self._limit = LogLimit(path, max_bytes)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,9 +44,21 @@ class AttemptLog:
 
     def write(self, stream: str, level: str, logger: str, *messages: str) -> None:
         """Append entries, all in one write."""
+        if self._pipe is not None:
+            self._pipe.settle()
         now = datetime.now(UTC)
-        text = "".join(stamped_line(now, message, level, logger, stream) for message in messages)
+        mask = self.masker.mask
+        text = "".join(stamped_line(now, mask(message), level, logger, stream) for message in messages)
         self.write_bytes(text.encode())
+
+    def write_output(self, data: bytes | memoryview) -> None:
+        """Append output of the task itself, as it is but for secrets."""
+        if self._pipe is None:
+            self.write_bytes(data)
+            return
+        data = memoryview(data).cast("B")
+        while data:
+            data = data[os.write(self._pipe.writer, data) :]
 
     def write_bytes(self, data: bytes | memoryview) -> None:
         """Append bytes as they are."""
@@ -61,9 +78,17 @@ class AttemptLog:
         except OSError as error:
             self.problem = f"Cannot write to the log: {error.strerror}."
 
-    def fileno(self) -> int:
-        """Return the file's descriptor."""
-        return self._fd
+    def open_output(self) -> int:
+        """Return the descriptor into which subprocesses shall write: the file, or a way that masks secrets."""
+        if self.masker and self._pipe is None:
+            self._pipe = MaskedPipe(self.write_bytes, self.masker)
+        return self._fd if self._pipe is None else self._pipe.writer
+
+    def close_output(self) -> None:
+        """Append what is still on its way from subprocesses."""
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            pipe.close()
 
     def close(self) -> None:
         """Close the file."""
@@ -78,16 +103,22 @@ def captured(log: AttemptLog, level: int = logging.INFO) -> Iterator[None]:
     """Send standard output, standard error and logging of this process to a log.
 
     `sys.stdout` and `sys.stderr` write whole entries. Descriptors 1 and 2 are the file itself, so that the output of
-    subprocesses and of C code needs no thread to carry it, and is there also after a crash.
+    subprocesses and of C code needs no thread to carry it, and is there also after a crash. Only when the task has
+    secrets are they a pipe, from the first secret on.
     """
     keep = [os.dup(1), os.dup(2)]
     streams = sys.stdout, sys.stderr
     root = logging.getLogger()
     handlers, old_level = root.handlers[:], root.level
     out, err = _Stream(log, "stdout", "info", 1), _Stream(log, "stderr", "error", 2)
+
+    def redirect() -> None:
+        for number in (1, 2):
+            os.dup2(log.open_output(), number)
+
     try:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+        redirect()
+        log.masker.listen(redirect)
         sys.stdout, sys.stderr = out, err
         root.handlers[:] = [_Handler(log)]
         root.setLevel(level)
@@ -101,6 +132,8 @@ def captured(log: AttemptLog, level: int = logging.INFO) -> Iterator[None]:
         for number, kept in enumerate(keep, start=1):
             os.dup2(kept, number)
             os.close(kept)
+        log.masker.forget(redirect)
+        log.close_output()
 
 
 class _Handler(logging.Handler):
@@ -142,8 +175,10 @@ class _Stream(io.TextIOBase):
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
         if len(self._rest) > _LONGEST_LINE:
-            lines.append(self._rest)
-            self._rest = ""
+            masked = self._log.masker.mask(self._rest)
+            end = len(masked) - self._log.masker.longest  # what is held back may be the beginning of a secret
+            lines.append(masked[:end])
+            self._rest = masked[end:]
         if lines:
             self._log.write(self._name, self._level, "", *lines)
         return len(text)
@@ -163,5 +198,5 @@ class _RawStream(io.BufferedIOBase):
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
         view = memoryview(data)
-        self._log.write_bytes(view)
+        self._log.write_output(view)
         return view.nbytes

@@ -14,6 +14,7 @@ from turnout.executor.capture import AttemptLog, captured
 from turnout.executor.channel_client import ChannelClient
 from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.tasks.errors import DagFileError
+from turnout.tasks.masking import process_masker
 from turnout.tasks.operator import BaseOperator
 from turnout.tasks.running import TaskResult, run_task
 from turnout.tasks.signals import TaskStopped
@@ -27,7 +28,7 @@ _files = DagFiles()
 
 def run_attempt(assignment: Assignment) -> ChildReport:
     """Run one attempt and report how it ended. Whatever the task does, and whatever the log's disk does, it reports."""
-    log = AttemptLog(Path(assignment.log_file), assignment.log_max_bytes)
+    log = AttemptLog(Path(assignment.log_file), assignment.log_max_bytes, process_masker)
     stopped: list[int] = []
     try:
         with ChannelClient(assignment) as channel, captured(log), _stoppable(stopped):
@@ -48,7 +49,7 @@ def _run(assignment: Assignment, channel: ChannelClient) -> ChildReport:
             assignment = replace(assignment, facts=replace(assignment.facts, conf=channel.fetch_conf()))
     except DagFileError as error:
         logger.error("%s", error)  # noqa: TRY400  the message is made for people, the traceback would be ours
-        return ChildReport("failed", error=str(error)[:_ERROR_CHARS])
+        return ChildReport("failed", error=_for_people(str(error)))
     except ImportTimeoutError:
         error_text = (
             f"Importing {assignment.dag_file} took longer than {assignment.import_timeout_s:g} s on the worker "
@@ -84,7 +85,7 @@ def _report(result: TaskResult, channel: ChannelClient) -> ChildReport:
     report = ChildReport(
         result.outcome,
         retry=result.retry,
-        error=None if result.error is None else result.error[:_ERROR_CHARS],
+        error=None if result.error is None else _for_people(result.error),
         cause=result.cause,
         return_value=result.return_value,
     )
@@ -95,6 +96,11 @@ def _report(result: TaskResult, channel: ChannelClient) -> ChildReport:
     except OSError as error:
         return ChildReport("failed", error=f"The return value could not be handed to the worker: {error}")
     return replace(report, return_value=None, return_value_sent=True)
+
+
+def _for_people(error: str) -> str:
+    """Mask before cutting: half of a secret would not be known for one."""
+    return process_masker.mask(error)[:_ERROR_CHARS]
 
 
 @contextmanager

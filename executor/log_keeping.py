@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from turnout.config.masking import Masker
 from turnout.config.settings import Settings
 from turnout.executor.log_limit import LogTrimmer
 from turnout.executor.log_store import LogStore
@@ -38,6 +39,7 @@ class LogKeeping:
                 store,
                 self._spool,
                 roster,
+                Masker(settings.passwords()),
                 max_log_bytes=worker.max_log_per_attempt_mb * _MIB,
                 max_spool_bytes=worker.max_log_spool_mb * _MIB,
             )

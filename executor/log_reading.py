@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from turnout.config.masking import Masker
 from turnout.config.settings import Settings
 from turnout.executor.log_store import LogStore, StoredTail
 from turnout.executor.logs import LogEntry, LogTail
@@ -27,6 +28,8 @@ class Tail(Protocol):
 class Logs:
     """The logs of all attempts.
 
+    `masker` masks what nobody must read in them, and subprocesses may have written all the same.
+
     Args:
         settings: where they are.
 
@@ -35,6 +38,7 @@ class Logs:
     """
 
     def __init__(self, settings: Settings) -> None:
+        self.masker = Masker(settings.passwords())
         self._folder = settings.logs_path
         self._store = None if settings.logs_url is None else LogStore(settings.logs_url.get_secret_value())
 

@@ -112,6 +112,7 @@ def parse_line(line: bytes) -> Iterator[LogEntry]:
         try:
             fields = json.loads(start + rest)
             entry = LogEntry(fields["ts"], fields["level"], fields["logger"], fields["msg"], fields["stream"])
+            _check(entry)
         except (ValueError, KeyError):
             raw = text
         else:
@@ -120,6 +121,13 @@ def parse_line(line: bytes) -> Iterator[LogEntry]:
             yield entry
             return
     yield _unstamped(raw)
+
+
+def _check(entry: LogEntry) -> None:
+    """Refuse what only looks like an entry: a subprocess may print anything."""
+    words = (entry.ts, entry.level, entry.logger, entry.msg, entry.stream)
+    if not all(isinstance(word, str) for word in words) or not datetime.fromisoformat(str(entry.ts)).tzinfo:
+        raise ValueError
 
 
 def _unstamped(text: str) -> LogEntry:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import structlog
 
+from turnout.config.masking import Masker
 from turnout.config.outage import Outage
 from turnout.executor.inbox import Inbox
 from turnout.executor.roster import HeldAttempt, Roster
@@ -26,19 +27,25 @@ class Outcomes(Service):
     Args:
         engine: the metadata database.
         roster: lets go of what is finished.
+        masker: knows what nobody must read in the error of an attempt.
         on_finished: told, from this thread, what is committed.
     """
 
-    def __init__(self, engine: Engine, roster: Roster, on_finished: Callable[[Sequence[Ended]], None]) -> None:
+    def __init__(
+        self, engine: Engine, roster: Roster, *, masker: Masker, on_finished: Callable[[Sequence[Ended]], None]
+    ) -> None:
         super().__init__("outcomes")
         self._engine = engine
         self._roster = roster
+        self._masker = masker
         self._on_finished = on_finished
         self._inbox: Inbox[Ended] = Inbox()
         self._outage = Outage("database")
 
     def put(self, attempt: HeldAttempt, finished: FinishedAttempt) -> None:
         """Write this outcome soon."""
+        if finished.error is not None:
+            finished = replace(finished, error=self._masker.mask(finished.error))
         self._inbox.put([(attempt, finished)])
 
     def run(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from turnout.config.masking import Masker
 from turnout.config.outage import Outage
 from turnout.executor.log_store import LogStore, LogStoreError, part_name
 from turnout.executor.roster import Roster
@@ -48,17 +49,26 @@ class Shipper(Service):
         store: where the logs go.
         spool: where they come from.
         roster: the attempts held; one that is not has said all that it has to say.
+        masker: knows what nobody must read there, whoever has written it.
         max_log_bytes: largest size of a log.
         max_spool_bytes: what may wait in the spool before the oldest logs are given up.
     """
 
     def __init__(
-        self, store: LogStore, spool: Spool, roster: Roster, *, max_log_bytes: int, max_spool_bytes: int
+        self,
+        store: LogStore,
+        spool: Spool,
+        roster: Roster,
+        masker: Masker,
+        *,
+        max_log_bytes: int,
+        max_spool_bytes: int,
     ) -> None:
         super().__init__("shipper")
         self._store = store
         self._spool = spool
         self._roster = roster
+        self._masker = masker
         self._max_log_bytes = max_log_bytes
         self._max_bytes = max_spool_bytes
         self._outage = Outage("log store")
@@ -87,7 +97,7 @@ class Shipper(Service):
         # After the listing: a log is there only after its attempt was held, so one that is not held now has ended.
         running = self._running()
         while parts := list(_take(waiting, running, self._max_log_bytes)):
-            self._store.put({part.name: part.data for part in parts})
+            self._store.put({part.name: self._masker.mask_bytes(part.data) for part in parts})
             for part in parts:
                 if part.is_last:
                     part.log.delete()

@@ -14,6 +14,7 @@ from celery.exceptions import WorkerShutdown
 from celery.worker import WorkController
 from kombu.exceptions import KombuError
 
+from turnout.config.masking import Masker
 from turnout.config.settings import Settings
 from turnout.executor.app import declared_queue, make_app, unavailable
 from turnout.executor.channel import Channel
@@ -84,7 +85,10 @@ class Worker:
             roster, kill_grace_s=settings.worker.kill_grace_s, import_timeout_s=settings.worker.import_timeout_s
         )
         self._outcomes = Outcomes(
-            self._engine, roster, lambda ended: self._hand_off.from_thread(self._hand_off.take_finished, ended)
+            self._engine,
+            roster,
+            masker=Masker(settings.passwords()),
+            on_finished=lambda ended: self._hand_off.from_thread(self._hand_off.take_finished, ended),
         )
         self._hand_off = HandOff(
             slots=options.concurrency,

@@ -6,6 +6,7 @@ from turnout.tasks.dag_decorator import dag
 from turnout.tasks.dags import DAG
 from turnout.tasks.empty import EmptyOperator
 from turnout.tasks.linking import chain
+from turnout.tasks.masking import mask_secret
 from turnout.tasks.operator import BaseOperator
 from turnout.tasks.python import PythonOperator
 from turnout.tasks.references import XComArg
@@ -56,6 +57,7 @@ __all__ = [
     "chain",
     "dag",
     "get_current_context",
+    "mask_secret",
     "setup",
     "task",
     "teardown",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from turnout.tasks.errors import CommandFailed, DagError
+from turnout.tasks.masking import process_masker
 from turnout.tasks.operator import BaseOperator, OperatorArgs
 from turnout.tasks.references import DagParam, XComArg
 from turnout.tasks.signals import TaskFailed, TaskSkipped
@@ -85,7 +86,9 @@ class BashOperator(BaseOperator):
         if ended.exit_code in self.skip_on_exit_code:
             raise TaskSkipped(f"The command ended with exit code {ended.exit_code}, which means skipped.")
         if ended.exit_code != 0:
-            raise CommandFailed(f"The command {ended.describe()}. Its last line was {ended.last_line!r:.300}")
+            raise CommandFailed(
+                f"The command {ended.describe()}. Its last line was {process_masker.mask(ended.last_line)!r:.300}"
+            )
         return self.output_processor(ended.last_line)
 
     def _environment(self, context: "Context") -> dict[str, str]:

@@ -7,13 +7,14 @@ judge of what has really run.
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from turnout.tasks import TaskFailed, TaskSkipped, get_current_context
+from turnout.tasks import TaskFailed, TaskSkipped, get_current_context, mask_secret
 
 HOUR = 3600
 MEGABYTE = 1 << 20
@@ -134,6 +135,14 @@ def flood_and_wait(path: str) -> None:
     wait_for(path)
 
 
+def tell_secret(secret: str) -> None:
+    """Say a secret in every way there is, fail with it, and never keep it."""
+    mask_secret(secret)
+    print(f"printed {secret}")  # noqa: T201
+    subprocess.run(["echo", f"echoed {secret}"], check=True)
+    raise RuntimeError(f"failed with {secret}")
+
+
 def pull(task_id: str) -> Any:
     """Return the result of another task."""
     return get_current_context()["ti"].xcom_pull(task_ids=task_id)
@@ -174,6 +183,7 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "print_mb": print_megabytes,
     "say_and_hang": say_and_hang,
     "flood_and_wait": flood_and_wait,
+    "tell_secret": tell_secret,
     "pull": pull,
     "environ": turnout_environ,
     "sockets": open_sockets,

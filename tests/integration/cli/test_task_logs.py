@@ -284,6 +284,20 @@ def test_a_log_in_the_store_is_followed_until_its_last_part_is_there(
 
 
 @pytest.mark.usefixtures("run")
+def test_passwords_of_the_platform_are_masked_whoever_wrote_them(
+    turnout: Turnout,
+    control_plane: Any,
+    engine: Engine,
+    write_log: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_log(engine, control_plane.claim("extract"), "broker_url = redis://:hunter2@north/0")
+    monkeypatch.setenv("TURNOUT_BROKER_URL", "redis://:hunter2@north/0")
+    out = turnout("tasks", "logs", *RUN, "extract").out
+    assert "INFO    broker_url = redis://:***@north/0" in out
+
+
+@pytest.mark.usefixtures("run")
 def test_the_rest_of_a_log_that_never_comes_is_not_waited_for_long(
     turnout: Turnout, control_plane: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,6 +142,17 @@ def test_a_task_that_floods_its_log_goes_on_without_it(stage: Stage, start_worke
     assert stage.wait(ids["one"], "success")
 
 
+def test_a_secret_is_neither_in_the_log_nor_in_the_error_that_is_kept(stage: Stage, worker: WorkerProcess) -> None:
+    ids = stage.publish({"one": ["tell_secret:open-sesame"]})
+    failed = stage.wait(ids["one"], "failed")
+    assert str(failed.error).startswith("RuntimeError: failed with ***")
+    messages = [entry.msg for entry in stage.logged("one")]
+    assert messages[:2] == ["printed ***", "echoed ***"]
+    assert "RuntimeError: failed with ***" in messages[2]
+    assert "open-sesame" not in repr(messages)
+    assert worker.process.poll() is None
+
+
 def test_a_log_folder_that_cannot_be_written_does_not_cost_the_outcome(stage: Stage, worker: WorkerProcess) -> None:
     stage.settings.logs_path.parent.mkdir(exist_ok=True)
     stage.settings.logs_path.write_text("a file where the folder should be")

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from turnout.config.masking import Masker
 from turnout.executor.capture import AttemptLog, captured
 from turnout.executor.log_limit import LogLimit, LogTrimmer
 from turnout.executor.logs import LogTail, read_log
@@ -29,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def log(path: Path) -> Iterator[AttemptLog]:
-    log = AttemptLog(path, MAX_BYTES)
+    log = AttemptLog(path, MAX_BYTES, Masker())
     yield log
     log.close()
 

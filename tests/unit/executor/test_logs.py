@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from turnout.config.masking import Masker
 from turnout.executor.capture import AttemptLog, captured
 from turnout.executor.logs import LogEntry, log_path, read_log
 
@@ -43,7 +44,7 @@ def test_a_run_id_cannot_lead_out_of_the_folder_of_logs(tmp_path: Path, run_id: 
 
 
 def test_prints_logging_and_subprocesses_are_all_in_the_log(path: Path) -> None:
-    log = AttemptLog(path, MAX_BYTES)
+    log = AttemptLog(path, MAX_BYTES, Masker())
     with captured(log):
         print("hello")
         print("oops", file=sys.stderr)
@@ -65,7 +66,7 @@ def test_prints_logging_and_subprocesses_are_all_in_the_log(path: Path) -> None:
 def test_everything_is_as_before_when_the_attempt_is_over(path: Path) -> None:
     streams, handlers = (sys.stdout, sys.stderr), logging.getLogger().handlers[:]
     inode = os.fstat(1).st_ino
-    with captured(AttemptLog(path, MAX_BYTES)):
+    with captured(AttemptLog(path, MAX_BYTES, Masker())):
         assert os.fstat(1).st_ino == path.stat().st_ino
     assert (sys.stdout, sys.stderr) == streams
     assert logging.getLogger().handlers == handlers
@@ -73,27 +74,36 @@ def test_everything_is_as_before_when_the_attempt_is_over(path: Path) -> None:
 
 
 def test_an_entry_is_in_the_file_at_once(path: Path) -> None:
-    with captured(AttemptLog(path, MAX_BYTES)):
+    with captured(AttemptLog(path, MAX_BYTES, Masker())):
         print("now")
         assert messages(path) == [("stdout", "info", "now")]
 
 
 def test_output_of_a_subprocess_without_a_newline_spoils_no_entry(path: Path) -> None:
-    with captured(AttemptLog(path, MAX_BYTES)):
+    with captured(AttemptLog(path, MAX_BYTES, Masker())):
         os.write(1, b"half")
         print("whole")
     assert messages(path) == [("stdout", "info", "half"), ("stdout", "info", "whole")]
 
 
-def test_json_of_a_subprocess_is_read_as_plain_output(path: Path) -> None:
-    with captured(AttemptLog(path, MAX_BYTES)):
-        os.write(1, b'{"ts": "then", "level": "info"}\n')
-    assert list(read_log(path)) == [LogEntry(None, "info", "", '{"ts": "then", "level": "info"}', "stdout")]
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"ts": "then", "level": "info"}',
+        '{"ts": "then", "msg": "m", "level": "info", "logger": "", "stream": "stdout"}',
+        '{"ts": "2013-01-01T00:00:00", "msg": "m", "level": "info", "logger": "", "stream": "stdout"}',
+        '{"ts": "2013-01-01T00:00:00Z", "msg": 1, "level": "info", "logger": "", "stream": "stdout"}',
+    ],
+)
+def test_json_of_a_subprocess_is_read_as_plain_output(path: Path, line: str) -> None:
+    with captured(AttemptLog(path, MAX_BYTES, Masker())):
+        os.write(1, line.encode() + b"\n")
+    assert list(read_log(path)) == [LogEntry(None, "info", "", line, "stdout")]
 
 
 def test_a_log_that_cannot_be_opened_costs_nothing_but_the_log(tmp_path: Path) -> None:
     (tmp_path / "d").write_text("a file where a folder should be")
-    log = AttemptLog(name(tmp_path, "run"), MAX_BYTES)
+    log = AttemptLog(name(tmp_path, "run"), MAX_BYTES, Masker())
     with captured(log):
         print("lost")
     assert "Cannot write the log" in str(log.problem)
@@ -103,7 +113,7 @@ def test_a_log_that_cannot_be_opened_costs_nothing_but_the_log(tmp_path: Path) -
 def test_a_full_disk_costs_nothing_but_the_log(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.symlink_to("/dev/full")
-    log = AttemptLog(path, MAX_BYTES)
+    log = AttemptLog(path, MAX_BYTES, Masker())
     with captured(log):
         print("lost")
         logging.getLogger().error("lost as well")
@@ -116,7 +126,7 @@ def test_threads_may_print_at_the_same_time(path: Path) -> None:
         for _ in range(100):
             print(f"thread {number}")
 
-    with captured(AttemptLog(path, MAX_BYTES)):
+    with captured(AttemptLog(path, MAX_BYTES, Masker())):
         threads = [threading.Thread(target=chatter, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
@@ -127,6 +137,6 @@ def test_threads_may_print_at_the_same_time(path: Path) -> None:
 
 
 def test_a_record_that_cannot_be_formatted_is_noted(path: Path) -> None:
-    with captured(AttemptLog(path, MAX_BYTES)):
+    with captured(AttemptLog(path, MAX_BYTES, Masker())):
         logging.getLogger("mine").info("%d", "not a number")
     assert [message.startswith("A log record could not be formatted") for _, _, message in messages(path)] == [True]

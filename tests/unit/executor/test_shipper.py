@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 import structlog
 
+from turnout.config.masking import Masker
 from turnout.executor import shipper as shipper_module
 from turnout.executor.log_store import LogStore, LogStoreError
 from turnout.executor.roster import Roster
@@ -42,7 +43,12 @@ class Worker:
             running=lambda: [SimpleNamespace(claimed=SimpleNamespace(attempt_id=held)) for held in self.held]
         )
         self.shipper = Shipper(
-            store, self.spool, cast("Roster", roster), max_log_bytes=1 << 20, max_spool_bytes=max_bytes
+            store,
+            self.spool,
+            cast("Roster", roster),
+            Masker(["hunter2"]),
+            max_log_bytes=MAX_LOG_BYTES,
+            max_spool_bytes=max_bytes,
         )
 
     def write(self, text: str, attempt_id: UUID | None = None, name: Path = NAME) -> UUID:
@@ -195,3 +201,9 @@ def test_a_log_that_is_too_large_is_shipped_up_to_its_limit_with_the_marker(work
     assert len(lines) == MAX_LOG_BYTES // 100
     assert {line.strip() for line in lines} == {"first", "later"}
     assert "The log has reached its limit of 1 MiB" in last
+
+
+def test_passwords_of_the_platform_are_masked_on_the_way(worker: Worker, contents: Any) -> None:
+    worker.write("cat turnout.toml: postgresql://ada:hunter2@db/turnout\n")
+    worker.shipper.run_once()
+    assert contents() == {"000001.jsonl": "cat turnout.toml: postgresql://ada:***@db/turnout\n"}
