@@ -19,17 +19,25 @@ def worker(
     concurrency: Annotated[
         int | None, typer.Option("-c", "--concurrency", min=1, help="Attempts to run at the same time.")
     ] = None,
+    autoscale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MAX,MIN", help="Let children come with the work and go without it, instead of --concurrency."
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option("-n", "--name", help="Name of this worker.")] = None,
 ) -> None:
     """Run tasks: a Celery worker."""
     from turnout.executor.worker import Worker, WorkerOptions  # noqa: PLC0415  Celery loads slowly
 
     settings = load_settings()
+    most, least = (concurrency, None) if autoscale is None else _bounds(autoscale, concurrency)
     options = WorkerOptions(
         name=name or default_name("worker"),
         queues=_names(queues),
         pools=None if pools is None else _names(pools),
-        concurrency=concurrency or settings.worker.concurrency,
+        concurrency=most or settings.worker.concurrency,
+        least_children=least,
     )
     configure_logging(settings.log, process="worker", worker=options.name)
     raise typer.Exit(Worker(settings, options).run())
@@ -40,3 +48,16 @@ def _names(given: str) -> list[str]:
     if not names:
         raise typer.BadParameter("give at least one name")
     return list(dict.fromkeys(names))
+
+
+def _bounds(given: str, concurrency: int | None) -> tuple[int, int]:
+    """Read `MAX,MIN`."""
+    if concurrency is not None:
+        raise typer.BadParameter("give either --autoscale or --concurrency")
+    try:
+        most, least = map(int, given.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"--autoscale takes two numbers, such as 8,2; not {given!r}") from None
+    if not 1 <= least <= most:
+        raise typer.BadParameter(f"--autoscale takes the most children first, and at least one: not {given}")
+    return most, least

@@ -67,6 +67,12 @@ class WorkerSettings(Section):
     """How a Celery worker behaves."""
 
     concurrency: Count = Field(4, description="Slots: attempts that one worker runs at the same time.")
+    max_load: float | None = Field(
+        None, gt=0, description="Load average of its machine above which a worker takes nothing new. Unset: no limit."
+    )
+    max_memory_mb: Count | None = Field(
+        None, description="Resident memory (MiB) of a worker above which it takes nothing new. Unset: no limit."
+    )
     lease_s: Seconds = Field(15, description="A worker that has not renewed its lease for so long is dead.")
     kill_grace_s: Seconds = Field(5, description="Time between asking an attempt to stop and killing it.")
     import_timeout_s: Seconds = Field(30, description="Longest import of a DAG file by a worker.")

@@ -78,9 +78,9 @@ class Claims(Service):
         """Claim these soon."""
         self._inbox.put(requests)
 
-    def return_from_now_on(self) -> None:
-        """Give back whatever is not claimed yet, and all that still arrives."""
-        self._returns = True
+    def set_returning(self, *, returns: bool) -> None:
+        """Give back whatever is not claimed yet, and all that still arrives; or claim again."""
+        self._returns = returns
 
     def run(self) -> None:
         """Claim until stopped."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import structlog
 from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
-from kombu import Connection
+from kombu import Connection, Queue
 
 from turnout.config.outage import Outage
 
@@ -35,7 +35,35 @@ class AttemptConsumer(Consumer):  # type: ignore[misc]  # celery has no types
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._outage = Outage("broker")
         self._flush_at = 0.0
+        self._is_closed = False
         super().__init__(*args, **kwargs)
+
+    def on_ready(self) -> None:
+        """Begin to consume, at the start and with each new connection, unless the worker takes nothing new."""
+        super().on_ready()
+        self.set_closed(closed=self._is_closed)
+
+    def set_closed(self, *, closed: bool) -> None:
+        """Take no more messages from the broker; or take them again."""
+        self._is_closed = closed
+        if self.task_consumer is not None:
+            if closed:
+                self.task_consumer.cancel()
+            else:
+                self.task_consumer.consume()
+
+    def serve(self, queue: Queue) -> None:
+        """Consume one more queue."""
+        self.app.amqp.queues.select_add(queue)
+        if self.task_consumer is not None:  # else the next connection will consume it
+            self.task_consumer.add_queue(queue)
+            self.set_closed(closed=self._is_closed)
+
+    def leave(self, name: str) -> None:
+        """Consume a queue no longer."""
+        self.app.amqp.queues.deselect(name)
+        if self.task_consumer is not None:
+            self.task_consumer.cancel_by_queue(name)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
         """Let go of a broken connection."""

@@ -35,8 +35,8 @@ class Claimer(Protocol):
     def put(self, requests: Sequence[Request]) -> None:
         """Claim these soon."""
 
-    def return_from_now_on(self) -> None:
-        """Give back whatever is not claimed yet, and all that still arrives."""
+    def set_returning(self, *, returns: bool) -> None:
+        """Give back whatever is not claimed yet, and all that still arrives; or claim again."""
 
 
 class HandOff:
@@ -70,6 +70,7 @@ class HandOff:
         self._waiting: deque[Request] = deque()
         self._in_claim = 0
         self._is_draining = False
+        self._is_closed = False
         self._claimer: Claimer | None = None
         self._hub: Hub | None = None
         self._pool: Any = None
@@ -126,13 +127,18 @@ class HandOff:
     def drain(self) -> None:
         """Start nothing more: return what has not started, and call `on_idle` when all that runs has finished."""
         self._is_draining = True
+        self.set_closed(closed=True)
+
+    def set_closed(self, *, closed: bool) -> None:
+        """Start nothing new, and return what has not started; or go on. What runs goes on in any case."""
+        self._is_closed = closed or self._is_draining
         if self._claimer is not None:
-            self._claimer.return_from_now_on()
+            self._claimer.set_returning(returns=self._is_closed)
         self._admit()
 
     def _admit(self) -> None:
         batch = []
-        while self._waiting and (self._free or self._is_draining):
+        while self._waiting and (self._free > 0 or self._is_closed):
             batch.append(self._waiting.popleft())
             self._free -= 1
         if batch and self._claimer is not None:

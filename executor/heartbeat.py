@@ -1,18 +1,17 @@
 """The heartbeat: keeps the worker's lease, reports its load, and compares what it holds with what the database says."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from turnout.config.outage import Outage
 from turnout.executor import ending
-from turnout.executor.load import LoadMeter
 from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import Service
 from turnout.executor.stopping import Stopper
 from turnout.executor.term import Term
-from turnout.metadata import attempts, processes, wakeups
+from turnout.metadata import attempts, processes, routing, wakeups
 from turnout.metadata.attempts import AttemptKey, FinishedAttempt
 from turnout.metadata.engine import Connection, Engine, transact
 from turnout.metadata.errors import MetadataError
@@ -35,6 +34,7 @@ class Beat:
     is_alive: bool
     running: set[AttemptKey]
     pools: Sequence[str]
+    closed_for: str | None = None  # why the worker takes nothing new
 
 
 class Heartbeat(Service):
@@ -47,6 +47,8 @@ class Heartbeat(Service):
         roster: the attempts held.
         stopper: ends attempts that are no longer ours.
         on_pools: told, from this thread, the names of all pools at each beat.
+        on_door: told, from this thread, why the worker takes nothing new, or None, when that has changed.
+        measure: measures the load, and says whether it is too high.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class Heartbeat(Service):
         roster: Roster,
         stopper: Stopper,
         on_pools: Callable[[Sequence[str]], None],
+        on_door: Callable[[str | None], None],
+        measure: Callable[[], WorkerLoad],
     ) -> None:
         super().__init__("heartbeat")
         self._registration = registration
@@ -66,7 +70,9 @@ class Heartbeat(Service):
         self._roster = roster
         self._stopper = stopper
         self._on_pools = on_pools
-        self._meter = LoadMeter(roster)
+        self._on_door = on_door
+        self._measure = measure
+        self._closed_for: str | None = None
         self._strays: set[AttemptKey] = set()
         self._outage = Outage("database")
         self._is_registered = False
@@ -91,14 +97,14 @@ class Heartbeat(Service):
         """
         if not self._is_registered:
             self._register()
-            return
         held = self._roster.running()
-        load = self._meter.measure()
+        load = self._measure()
         beat = transact(self._engine, lambda c: self._beat(c, load))
         if not beat.is_alive:
             self._lose_term(held)
             return
         self._on_pools(beat.pools)
+        self._mind_door(beat.closed_for)
         self._give_up_lost(held, beat.running)
         self._finish_strays(beat.running)
 
@@ -122,10 +128,26 @@ class Heartbeat(Service):
         log.info("worker.registered", worker_id=worker_id, name=self._registration.name)
 
     def _beat(self, connection: Connection, load: WorkerLoad) -> Beat:
-        worker_id = self._term.worker_id
+        worker_id, actor = self._term.worker_id, routing.drained_by(connection, self._registration.name)
+        closed_for = f"drained by {actor}" if actor else load.closed_for
+        load = replace(load, closed_for=closed_for)
         if not processes.renew(connection, worker_id, self._registration.lease_s, load):
             return Beat(is_alive=False, running=set(), pools=())
-        return Beat(is_alive=True, running=attempts.running_on(connection, worker_id), pools=pool_names(connection))
+        if closed_for != self._closed_for:
+            wakeups.notify_schedulers(connection)
+        return Beat(
+            is_alive=True,
+            running=attempts.running_on(connection, worker_id),
+            pools=pool_names(connection),
+            closed_for=closed_for,
+        )
+
+    def _mind_door(self, closed_for: str | None) -> None:
+        """Take nothing new while there is a reason for it."""
+        if (closed_for is None) != (self._closed_for is None):
+            log.info("worker.opened" if closed_for is None else "worker.closed", reason=closed_for)
+            self._on_door(closed_for)
+        self._closed_for = closed_for
 
     def _lose_term(self, held: Sequence[HeldAttempt]) -> None:
         """Stop everything of a term that is over: others have been given its attempts. Then begin anew."""

@@ -22,6 +22,7 @@ from turnout.executor.claims import Claims, Request
 from turnout.executor.hand_off import HandOff
 from turnout.executor.heartbeat import Heartbeat
 from turnout.executor.isolation import forget_parent
+from turnout.executor.load import LoadMeter
 from turnout.executor.log_keeping import LogKeeping
 from turnout.executor.outcomes import Outcomes
 from turnout.executor.roster import Roster
@@ -53,12 +54,14 @@ class WorkerOptions:
         queues: queue names that it serves.
         pools: pools that it serves; None for all, also those made later.
         concurrency: attempts that it runs at the same time.
+        least_children: with this, children come and go with the work, from so many to one for each slot.
     """
 
     name: str
     queues: Sequence[str]
     pools: Sequence[str] | None
     concurrency: int
+    least_children: int | None = None
 
 
 class Worker:
@@ -117,6 +120,8 @@ class Worker:
             roster=roster,
             stopper=self._stopper,
             on_pools=self._note_pools,
+            on_door=lambda reason: self._hand_off.from_thread(self._close if reason else self._open),
+            measure=LoadMeter(roster, settings.worker.max_load, settings.worker.max_memory_mb).measure,
         )
         self._shutdown = Shutdown(roster, self._stopper, lambda: self._hand_off.from_thread(self._drain))
         self._celery = _make_controller(self._app, settings, options, self._on_ready, self._hand_off.receive)
@@ -147,23 +152,30 @@ class Worker:
         log.info("worker.ready", queues=sorted(self._app.amqp.queues.consume_from), slots=self._options.concurrency)
 
     def _note_pools(self, pools: Sequence[str]) -> None:
-        new = set(pools) - self._pools
-        if new and self._options.pools is None:
-            self._pools |= new
-            self._hand_off.from_thread(self._consume, sorted(new))
+        if self._options.pools is None and set(pools) != self._pools:
+            new, gone = set(pools) - self._pools, self._pools - set(pools)
+            self._pools = set(pools)
+            self._hand_off.from_thread(self._follow_pools, sorted(new), sorted(gone))
 
-    def _consume(self, pools: Sequence[str]) -> None:
-        consumer = self._celery.consumer
-        for name in (celery_queue(pool, queue) for pool in pools for queue in self._options.queues):
-            self._app.amqp.queues.select_add(declared_queue(self._app.conf.broker_url, name))
-            if consumer.task_consumer is not None:  # else the next connection will consume it
-                consumer.add_task_queue(name)
-        log.info("worker.consumes", pools=pools)
+    def _follow_pools(self, new: Sequence[str], gone: Sequence[str]) -> None:
+        for queue in self._options.queues:
+            for pool in new:
+                self._celery.consumer.serve(declared_queue(self._app.conf.broker_url, celery_queue(pool, queue)))
+            for pool in gone:
+                self._celery.consumer.leave(celery_queue(pool, queue))
+        log.info("worker.pools", new=new, gone=gone)
+
+    def _close(self) -> None:
+        self._celery.consumer.set_closed(closed=True)
+        self._hand_off.set_closed(closed=True)
+
+    def _open(self) -> None:
+        self._hand_off.set_closed(closed=False)
+        self._celery.consumer.set_closed(closed=False)
 
     def _drain(self) -> None:
-        consumer = self._celery.consumer
-        if consumer is not None and consumer.task_consumer is not None:
-            consumer.task_consumer.cancel()
+        if self._celery.consumer is not None:
+            self._celery.consumer.set_closed(closed=True)
         self._hand_off.drain()
 
     def _shut_down(self) -> None:
@@ -210,6 +222,7 @@ def _make_controller(
         receive=receive,
         hostname=f"{options.name}@{socket.gethostname()}",
         concurrency=options.concurrency,
+        autoscale=None if options.least_children is None else (options.concurrency, options.least_children),
         max_tasks_per_child=settings.worker.max_tasks_per_child,
         max_memory_per_child=settings.worker.max_memory_per_child_mb * 1024,
         ready_callback=on_ready,

@@ -57,9 +57,14 @@ class Registration:
 class WorkerLoad:
     """What a worker reports with its heartbeat."""
 
-    finished_per_s: float
-    load: float
-    memory_mb: int
+    finished_per_s: float | None
+    load: float | None
+    memory_mb: int | None
+    closed_for: str | None = None  # why it takes nothing new; None: it does
+
+
+#: That of a process that is no worker.
+_NO_LOAD = WorkerLoad(None, None, None)
 
 
 @dataclass(frozen=True)
@@ -103,14 +108,14 @@ def register(connection: Connection, registration: Registration) -> int:
 
 def renew(connection: Connection, process_id: int, lease_s: float, load: WorkerLoad | None = None) -> bool:
     """Renew a lease; false when the term is over (declared dead, or ended): register anew."""
-    values: dict[str, Any] = vars(load) if load else {"finished_per_s": None, "load": None, "memory_mb": None}
+    values: dict[str, Any] = vars(load or _NO_LOAD)
     return bool(
         connection.execute(
             text("""
                 UPDATE process
                 SET heartbeat_at = clock_timestamp(),
                     lease_expires_at = clock_timestamp() + make_interval(secs => :lease_s),
-                    finished_per_s = :finished_per_s, load = :load, memory_mb = :memory_mb
+                    finished_per_s = :finished_per_s, load = :load, memory_mb = :memory_mb, closed_for = :closed_for
                 WHERE id = :id AND state = 'alive'
             """),
             {"id": process_id, "lease_s": lease_s, **values},

@@ -52,7 +52,7 @@ class LockedPools:
 
 @dataclass(frozen=True)
 class LiveWorker:
-    """A worker that holds its lease, and what it could take."""
+    """A worker that holds its lease and takes work, and what it could take."""
 
     id: int
     queues: frozenset[str]
@@ -170,9 +170,14 @@ _LOCK_PARTNERS = text("""
     ORDER BY w.name
 """)
 
+#: A worker that takes nothing new is none for this; of the others those queues count that are not paused.
 _WORKERS = text("""
-    SELECT id, queues, pools, slots, COALESCE(finished_per_s, 0) AS finished_per_s FROM process
-    WHERE kind = 'worker' AND state = 'alive' AND lease_expires_at > clock_timestamp()
+    SELECT id, ARRAY(
+               SELECT q FROM unnest(queues) q WHERE NOT EXISTS (SELECT FROM paused_queue p WHERE p.queue = q)
+           ) AS queues, pools, slots, COALESCE(finished_per_s, 0) AS finished_per_s
+    FROM process w
+    WHERE kind = 'worker' AND state = 'alive' AND lease_expires_at > clock_timestamp() AND closed_for IS NULL
+      AND NOT EXISTS (SELECT FROM drained_worker d WHERE d.name = w.name)
 """)
 
 _ACTIVE = text("""
@@ -339,7 +344,7 @@ def read_pools(connection: Connection) -> list[LockedPool]:
 
 
 def live_workers(connection: Connection) -> list[LiveWorker]:
-    """List the workers that hold their lease."""
+    """List the workers that hold their lease and take work, each with those of its queues that are not paused."""
     return [
         LiveWorker(
             id=row.id,

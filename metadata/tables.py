@@ -327,6 +327,24 @@ pool_start = Table(
 #: Rows that are only locked, each for what spans pools and has no row of its own.
 guard = Table("guard", metadata, Column("name", Text, primary_key=True))
 
+#: Workers, by name, that take nothing new until a person says otherwise, whoever of that name comes and goes.
+drained_worker = Table(
+    "drained_worker",
+    metadata,
+    Column("name", Text, primary_key=True),
+    _time("at", required=True),
+    _required("actor", Text()),
+)
+
+#: Queue names of which nothing is queued, in any pool, until a person says otherwise.
+paused_queue = Table(
+    "paused_queue",
+    metadata,
+    Column("queue", Text, primary_key=True),
+    _time("at", required=True),
+    _required("actor", Text()),
+)
+
 #: Live and dead processes; a row is one *term* of a process, which registers anew when it has lost its lease.
 process = Table(
     "process",
@@ -349,6 +367,7 @@ process = Table(
     Column("finished_per_s", REAL),
     Column("load", REAL),
     Column("memory_mb", Integer),
+    Column("closed_for", Text),  # why it takes nothing new
     # Of a scheduler: when its last loop ended, and what it did.
     _time("last_loop_at"),
     Column("last_loop", JSONB),

@@ -44,6 +44,7 @@ class Why(StrEnum):
     POOL_RATE = "pool_rate"
     # Workers and schedulers.
     NO_WORKER = "no_worker"
+    QUEUE_PAUSED = "queue_paused"
     WORKERS_BUSY = "workers_busy"
     NOT_CLAIMED = "not_claimed"
     NO_SCHEDULER = "no_scheduler"

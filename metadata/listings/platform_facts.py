@@ -37,10 +37,11 @@ class WorkerFacts:
     pools: Sequence[str] | None  # None: all
     slots: int
     running: int
+    closed_for: str | None = None  # why it takes nothing new
 
     def serves(self, pool: str, queue: str) -> bool:
         """Tell whether it would take a task of a pool and a queue name."""
-        return queue in self.queues and self.takes(pool)
+        return self.closed_for is None and queue in self.queues and self.takes(pool)
 
     def takes(self, pool: str) -> bool:
         """Tell whether it serves any queue of a pool."""
@@ -61,10 +62,11 @@ _LAST_SCHEDULER = text("""
 
 _WORKERS = text("""
     SELECT w.name, COALESCE(w.queues, '{}') AS queues, w.pools, COALESCE(w.slots, 0) AS slots,
-           COALESCE(r.running, 0) AS running
+           COALESCE(r.running, 0) AS running, COALESCE('drained by ' || d.actor, w.closed_for) AS closed_for
     FROM process w LEFT JOIN (
         SELECT worker_id, count(*) AS running FROM task_instance WHERE state = 'running' GROUP BY worker_id
     ) r ON r.worker_id = w.id
+    LEFT JOIN drained_worker d ON d.name = w.name
     WHERE w.kind = 'worker' AND w.state = 'alive' AND w.lease_expires_at > clock_timestamp()
     ORDER BY w.name
 """)

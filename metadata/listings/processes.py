@@ -35,6 +35,7 @@ class WorkerRow(ProcessRow):
     finished_per_s: float | None
     load: float | None
     memory_mb: int | None
+    closed_for: str | None  # why it takes nothing new: drained by whom, or too much load
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,9 @@ _ORDER = "ORDER BY p.state <> 'alive', p.name, p.id DESC LIMIT :limit"
 
 _WORKERS = text(f"""
     SELECT {_PROCESS}, COALESCE(p.queues, '{{}}') AS queues, p.pools, p.slots, p.finished_per_s, p.load, p.memory_mb,
+           COALESCE('drained by ' || d.actor, p.closed_for) AS closed_for,
            (SELECT count(*) FROM task_instance t WHERE t.state = 'running' AND t.worker_id = p.id) AS running
-    FROM process p WHERE p.kind = 'worker' AND {_SHOWN} {_ORDER}
+    FROM process p LEFT JOIN drained_worker d ON d.name = p.name WHERE p.kind = 'worker' AND {_SHOWN} {_ORDER}
 """)  # noqa: S608  only constants of this module
 
 _SCHEDULERS = text(f"""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from turnout.metadata.messages import celery_queue
+from turnout.metadata.pools import DEFAULT_POOL
 
 
 @dataclass(frozen=True)
@@ -19,15 +20,19 @@ class QueueRow:
     running: int
     live_workers: int
     live_slots: int
+    oldest_wait: float | None  # seconds since the first of those waiting or queued was scheduled
+    is_paused: bool
     depth: int | None = None  # messages at the broker; None: the broker was not asked
 
 
-#: All queues that hold work or that a live worker serves. A worker that names no pools serves all of them.
+#: All queues that hold work or that a live worker serves, unless it takes nothing new. One that names no pools serves
+#: all of them. Paused queues are there in any case.
 _QUEUES = text("""
     WITH work AS (
         SELECT pool, queue, count(*) FILTER (WHERE state = 'scheduled') AS waiting,
                count(*) FILTER (WHERE state = 'queued') AS queued,
-               count(*) FILTER (WHERE state = 'running') AS running
+               count(*) FILTER (WHERE state = 'running') AS running,
+               min(scheduled_at) FILTER (WHERE state <> 'running') AS since
         FROM task_instance WHERE state IN ('queued', 'running') OR state = 'scheduled'
         GROUP BY pool, queue
     ), served AS (
@@ -36,16 +41,21 @@ _QUEUES = text("""
         CROSS JOIN LATERAL unnest(w.queues) AS q (queue)
         JOIN pool n ON w.pools IS NULL OR n.name = ANY(w.pools)
         WHERE w.kind = 'worker' AND w.state = 'alive' AND w.lease_expires_at > clock_timestamp()
+          AND w.closed_for IS NULL AND NOT EXISTS (SELECT FROM drained_worker d WHERE d.name = w.name)
         GROUP BY n.name, q.queue
+    ), idle AS (
+        SELECT :default_pool AS pool, queue FROM paused_queue
     )
     SELECT pool, queue, COALESCE(waiting, 0) AS waiting, COALESCE(queued, 0) AS queued, COALESCE(running, 0) AS running,
-           COALESCE(live_workers, 0) AS live_workers, COALESCE(live_slots, 0) AS live_slots
-    FROM work FULL JOIN served USING (pool, queue)
+           COALESCE(live_workers, 0) AS live_workers, COALESCE(live_slots, 0) AS live_slots,
+           CAST(extract(epoch FROM clock_timestamp() - since) AS float8) AS oldest_wait,
+           queue IN (SELECT queue FROM paused_queue) AS is_paused
+    FROM work FULL JOIN served USING (pool, queue) FULL JOIN idle USING (pool, queue)
     ORDER BY pool, queue
 """)
 
 
 def list_queues(connection: Connection) -> list[QueueRow]:
-    """List the Celery queues that hold work or that a live worker serves."""
-    rows = connection.execute(_QUEUES).mappings()
+    """List the Celery queues that hold work, that a live worker serves, or that are paused."""
+    rows = connection.execute(_QUEUES, {"default_pool": DEFAULT_POOL}).mappings()
     return [QueueRow(celery_queue=celery_queue(row["pool"], row["queue"]), **row) for row in rows]

@@ -15,7 +15,7 @@ from turnout.metadata.listings.task_facts import TaskFacts, read_keeper
 from turnout.metadata.messages import celery_queue
 from turnout.scheduler.explaining.dry_pass import DryPass, Stopped
 from turnout.scheduler.explaining.pools import pool_missing
-from turnout.scheduler.explaining.surroundings import no_worker_reason
+from turnout.scheduler.explaining.surroundings import no_worker_reason, paused_queue_reasons
 from turnout.scheduler.limits import Stop
 
 
@@ -33,7 +33,10 @@ def limit_reasons(
     """
     dry = DryPass(connection, task, settings.parallelism, settings.batch_size)
     teller = _Teller(connection, task, line, dry, settings.parallelism)
-    return [teller.tell(stopped) for stopped in dry.stopped_by(but)]
+    paused = paused_queue_reasons(connection, task.queue)
+    told = [teller.tell(stopped) for stopped in dry.stopped_by(but)]
+    # A paused queue has no slots for it, whoever serves that queue.
+    return [*paused, *(reason for reason in told if not (paused and reason.reason is Why.WORKERS_BUSY))]
 
 
 class _Teller:

@@ -17,6 +17,7 @@ from turnout.metadata.listings.platform_facts import (
 )
 from turnout.metadata.listings.spoken import duration, listed
 from turnout.metadata.messages import celery_queue
+from turnout.metadata.routing import paused_by
 
 #: A loop ends a pass at least every few seconds, unless it hangs or its database does.
 STALLED_S = 60.0
@@ -127,10 +128,19 @@ def dag_reasons(dag: DagFacts, *, needs_file: bool) -> list[Reason]:
 
 
 def no_worker_reasons(connection: Connection, pool: str, queue: str) -> list[Reason]:
-    """Say when no live worker serves a queue of a pool."""
+    """Say when a queue is paused, and when no live worker serves it in a pool."""
     workers = live_worker_facts(connection)
     is_served = any(worker.serves(pool, queue) for worker in workers)
-    return [] if is_served else [no_worker_reason(workers, pool, queue)]
+    return [*paused_queue_reasons(connection, queue), *([] if is_served else [no_worker_reason(workers, pool, queue)])]
+
+
+def paused_queue_reasons(connection: Connection, queue: str) -> list[Reason]:
+    """Say when a queue is paused."""
+    actor = paused_by(connection, queue)
+    if actor is None:
+        return []
+    message = f"Queue {queue} is paused by {actor}."
+    return [Reason(Why.QUEUE_PAUSED, message, f"turnout queues unpause {queue}", queue)]
 
 
 def no_worker_reason(workers: Sequence[WorkerFacts], pool: str, queue: str) -> Reason:
@@ -161,6 +171,7 @@ def _served(workers: Sequence[WorkerFacts]) -> str:
     said = [
         f"{worker.name} serves {', '.join(worker.queues) or 'no queue'}"
         + ("" if worker.pools is None else f" of {', '.join(worker.pools) or 'no pool'}")
+        + (f", but takes nothing new ({worker.closed_for})" if worker.closed_for else "")
         for worker in workers
     ]
     return listed(said)

@@ -71,6 +71,20 @@ def upgrade() -> None:
         "guard", sa.Column("name", sa.Text(), nullable=False), sa.PrimaryKeyConstraint("name", name="pk_guard")
     )
     op.create_table(
+        "drained_worker",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("actor", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_drained_worker"),
+    )
+    op.create_table(
+        "paused_queue",
+        sa.Column("queue", sa.Text(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("actor", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("queue", name="pk_paused_queue"),
+    )
+    op.create_table(
         "process",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
@@ -89,6 +103,7 @@ def upgrade() -> None:
         sa.Column("finished_per_s", sa.REAL(), nullable=True),
         sa.Column("load", sa.REAL(), nullable=True),
         sa.Column("memory_mb", sa.Integer(), nullable=True),
+        sa.Column("closed_for", sa.Text(), nullable=True),
         sa.Column("last_loop_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("last_loop", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("troubles", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'"), nullable=False),

@@ -135,3 +135,43 @@ def test_without_processes_the_tables_say_how_to_start_some(turnout: Turnout) ->
     assert turnout("workers", "list").err.startswith("No worker is alive. `turnout worker` starts one;")
     assert turnout("schedulers", "list").err.startswith("No scheduler is alive. `turnout scheduler` starts one;")
     assert turnout("queues", "list").err.startswith("No queues: ")
+
+
+@pytest.mark.usefixtures("control_plane")
+def test_a_worker_is_drained_and_undrained(turnout: Turnout) -> None:
+    [worker] = turnout("workers", "list", "-o", "json").json
+    name = worker["name"]
+    assert turnout("workers", "drain", name).out == f"Worker {name} is drained: it takes nothing new.\n"
+    assert turnout("workers", "drain", name).out == f"Worker {name} was drained already.\n"
+    [worker] = turnout("workers", "list", "-o", "json").json
+    assert re.fullmatch("drained by cli:.+", worker["closed_for"])
+    assert turnout("workers", "undrain", name).out == f"Worker {name} takes work again.\n"
+    assert turnout("workers", "undrain", name).out == f"Worker {name} was not drained.\n"
+    gone = turnout("workers", "drain", "nobody")
+    assert (gone.code, gone.err) == (1, "Error: There is no worker nobody. See `turnout workers list --all`.\n")
+
+
+@pytest.mark.usefixtures("control_plane")
+def test_a_queue_is_paused_and_unpaused(turnout: Turnout) -> None:
+    assert turnout("queues", "pause", "default").out == "Queue default is paused.\n"
+    assert turnout("queues", "pause", "default").out == "Queue default was paused already.\n"
+    assert {row["is_paused"] for row in turnout("queues", "list", "-o", "json").json if row["queue"] == "default"} == {
+        True
+    }
+    assert turnout("queues", "unpause", "default").out == "Queue default is unpaused.\n"
+    assert turnout("queues", "unpause", "default").out == "Queue default was not paused.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--autoscale", "8"), "--autoscale takes two numbers, such as 8,2; not '8'"),
+        (("--autoscale", "2,8"), "the most children first, and at least one: not 2,8"),
+        (("--autoscale", "2,0"), "the most children first, and at least one: not 2,0"),
+        (("--autoscale", "8,2", "-c", "4"), "give either --autoscale or --concurrency"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(turnout: Turnout, arguments: tuple[str, ...], words: str) -> None:
+    ran = turnout("worker", *arguments)
+    assert ran.code == 2
+    assert words in " ".join(ran.err.split())

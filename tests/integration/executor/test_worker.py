@@ -1,5 +1,6 @@
 """A worker as a whole: shutting down, dying, losing its servers, and what its children may see."""
 
+import re
 import signal
 from collections.abc import Callable
 
@@ -10,6 +11,8 @@ from sqlalchemy.exc import DBAPIError
 
 from tests import rows
 from tests.integration.executor.conftest import Stage, WorkerProcess, eventually
+from turnout.metadata import queueing
+from turnout.metadata.routing import set_drained
 
 StartWorker = Callable[..., WorkerProcess]
 
@@ -145,6 +148,87 @@ def test_a_worker_uses_two_connections_at_most(stage: Stage, start_worker: Start
             stage.wait(task_instance_id, "success")
             most = max(most, _connections(stage))
     assert 1 <= most <= 2
+
+
+def test_a_drained_worker_finishes_what_runs_and_takes_nothing_until_it_is_undrained(
+    stage: Stage, start_worker: StartWorker
+) -> None:
+    worker = start_worker("-c", "2", "-n", "north")
+    gate = stage.settings.home / "gate"
+    ids = stage.publish({"one": [f"wait_for:{gate}"]})
+    stage.wait_for_start(1)
+    _drain(stage, "north", drained=True)
+    worker.wait_for("worker.closed")
+    late = stage.publish({"retried": ["succeed"]})
+    gate.touch()
+    stage.wait(ids["one"], "success")
+    assert stage.task(late["retried"]).state == "queued"
+    assert stage.broker.depths(["default_pool.default"]) == {"default_pool.default": 1}
+    _drain(stage, "north", drained=False)
+    worker.wait_for("worker.opened")
+    stage.wait(late["retried"], "success")
+
+
+def test_a_worker_that_is_drained_when_it_starts_takes_nothing(stage: Stage, start_worker: StartWorker) -> None:
+    start_worker("-n", "north").send(signal.SIGKILL)
+    _drain(stage, "north", drained=True)
+    worker = start_worker("-c", "2", "-n", "north")
+    worker.wait_for("worker.closed")
+    ids = stage.publish({"one": ["succeed"]})
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
+    assert stage.task(ids["one"]).state == "queued"
+
+
+def test_a_worker_above_its_limit_takes_nothing_and_says_so(stage: Stage, start_worker: StartWorker) -> None:
+    worker = start_worker("-c", "2", TURNOUT_WORKER__MAX_MEMORY_MB="1")
+    worker.wait_for("worker.closed")
+    ids = stage.publish({"one": ["succeed"]})
+    with stage.engine.begin() as connection:
+        (reason,) = connection.scalars(text("SELECT closed_for FROM process WHERE kind = 'worker'"))
+        assert queueing.live_workers(connection) == []
+    assert re.fullmatch(r"memory \d+ MiB, max_memory_mb 1", reason)
+    assert stage.task(ids["one"]).state == "queued"
+
+
+def test_a_pool_that_is_deleted_and_made_again_is_served(stage: Stage, worker: WorkerProcess) -> None:
+    for count in (1, 2):
+        with stage.engine.begin() as connection:
+            connection.execute(text("INSERT INTO pool (name, slots) VALUES ('etl', 1)"))
+        worker.wait_for("worker.pools", count=2 * count - 1)
+        ids = stage.insert({"one": ["succeed"]})
+        with stage.engine.begin() as connection:
+            connection.execute(text("UPDATE task_instance SET pool = 'etl' WHERE id = :id"), {"id": ids["one"]})
+        stage.broker.publish(stage.queue(ids["one"]))
+        stage.wait(ids["one"], "success")
+        with stage.engine.begin() as connection:
+            connection.execute(text("DELETE FROM pool WHERE name = 'etl'"))
+        worker.wait_for("worker.pools", count=2 * count)
+
+
+def test_children_come_with_the_work_and_go_without_it_when_the_worker_scales(
+    stage: Stage, start_worker: StartWorker
+) -> None:
+    worker = start_worker("--autoscale", "3,1", AUTOSCALE_KEEPALIVE="0.3")
+    with stage.engine.begin() as connection:
+        assert [live.slots for live in queueing.live_workers(connection)] == [3]
+    assert len(worker.children()) == 1
+    gates = {name: stage.settings.home / name for name in ("one", "two", "retried")}
+    ids = stage.publish({name: [f"wait_for:{gate}"] for name, gate in gates.items()})
+    starts = stage.wait_for_start(3)
+    assert len({entry["pid"] for entry in starts}) == 3
+    for name in ("two", "retried"):
+        gates[name].touch()
+        stage.wait(ids[name], "success")
+    (busy,) = (entry["pid"] for entry in starts if entry["task_id"] == "one")
+    eventually(lambda: [child.pid for child in worker.children()] == [busy])
+    gates["one"].touch()
+    stage.wait(ids["one"], "success")
+
+
+def _drain(stage: Stage, name: str, *, drained: bool) -> None:
+    with stage.engine.begin() as connection:
+        set_drained(connection, name, drained=drained, actor="ada")
 
 
 def test_a_pool_made_later_is_consumed_without_a_restart(stage: Stage, worker: WorkerProcess) -> None:

@@ -15,6 +15,7 @@ from turnout.metadata.errors import NotFoundError
 from turnout.metadata.listings.explanations import Reason, RunExplanation, TaskExplanation, Why
 from turnout.metadata.pausing import set_paused
 from turnout.metadata.processes import LoopReport, Trouble, report_loop
+from turnout.metadata.routing import set_drained, set_queue_paused
 from turnout.metadata.states import TaskState
 from turnout.scheduler.explaining.run import explain_run
 from turnout.scheduler.explaining.task import explain_task
@@ -359,6 +360,26 @@ def test_a_queued_run_says_that_its_dag_is_left_alone_and_a_running_one_that_it_
     assert "for dag_id d run_id one: z." in explain_the_run(control, "d", "one").verdict
     assert why(explain_the_run(control, "d", "two")) == ["refused"]
     assert why(explain(control, "d", "b", "one")) == ["upstream", "no_worker", "refused"]
+
+
+def test_a_task_of_a_paused_queue_says_who_paused_it(control: Control) -> None:
+    control.worker()
+    wait(control, "d", ["a"])
+    control.do(lambda c: set_queue_paused(c, "default", paused=True, actor="ada"))
+    reason = only(explain(control, "d", "a"))
+    assert (reason.reason, reason.subject) == (Why.QUEUE_PAUSED, "default")
+    assert (reason.message, reason.remedy) == ("Queue default is paused by ada.", "turnout queues unpause default")
+
+
+def test_a_task_whose_only_worker_is_drained_says_so(control: Control) -> None:
+    control.worker()
+    wait(control, "d", ["a"])
+    control.do(lambda c: set_drained(c, "w", drained=True, actor="ada"))
+    reason = only(explain(control, "d", "a"))
+    assert reason.reason == Why.NO_WORKER
+    assert "w serves default, but takes nothing new (drained by ada)" in reason.message
+    control.do(lambda c: set_queue_paused(c, "default", paused=True, actor="ada"))
+    assert why(explain(control, "d", "a")) == ["queue_paused", "no_worker"]
 
 
 def test_a_running_task_says_where_and_since_when_and_whether_its_worker_is_silent(control: Control) -> None:
