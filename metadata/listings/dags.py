@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 
 from turnout.metadata.listings.missing import no_such
 from turnout.metadata.listings.page import Page, first
+from turnout.tasks.errors import DagError
 from turnout.tasks.timetables import timetable_from_json
 
 
@@ -96,6 +97,14 @@ def shown(row: Mapping[Any, Any]) -> dict[str, Any]:
     schedule = row["schedule"]
     return {
         **{name: row[name] for name in DagRow.__dataclass_fields__ if name in row},
-        "timetable_summary": timetable_from_json(schedule).summary if schedule else None,
+        "timetable_summary": _summary(schedule) if schedule else None,
         "tags": [DagTag(tag, row["dag_id"]) for tag in row["tags"]],
     }
+
+
+def _summary(schedule: dict[str, Any]) -> str:
+    """Say how a person would write a timetable, or that this version cannot read what an earlier one stored."""
+    try:
+        return timetable_from_json(schedule).summary
+    except (DagError, ValueError, KeyError) as error:
+        return f"unreadable: {error}"

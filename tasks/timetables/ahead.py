@@ -9,6 +9,8 @@ from turnout.tasks.zones import as_utc
 
 #: So many runs to come are planned at a time. A timetable of every minute is asked again after two hours and a half.
 PLANNED_RUNS = 200
+#: Nobody means more runs than this to have been missed: ten weeks of every minute.
+MOST_MISSED = 100_000
 
 
 class Plan(NamedTuple):
@@ -37,16 +39,23 @@ def plan_ahead(  # noqa: PLR0917
         now: the present moment.
 
     Raises:
-        DagError: it answers with something that is no run, or not later than the one before.
+        DagError: it answers with something that is no run, or not later than the one before, or with too many.
     """
     restriction = TimeRestriction(start, end, catchup in ("all", "coalesce"))
     due: list[DagRunInfo] = []
     coming: list[DagRunInfo] = []
+    missed = 0
     while len(coming) < PLANNED_RUNS and not (catchup == "all" and len(due) >= PLANNED_RUNS):
         run = _ask(timetable, last, restriction)
         if run is None:
             return Plan(_needed(due, catchup) + coming, is_open=False)
         (due if run.run_after <= now else coming).append(run)
+        missed += run.run_after <= now
+        if missed > MOST_MISSED:
+            raise DagError(
+                f"its timetable {timetable.summary} gives more than {MOST_MISSED:,} runs that were missed, up to "
+                f"{run.run_after}: begin with a later start_date, or at the latest run if not restriction.catchup."
+            )
         due = _needed(due, catchup)
         last = run.data_interval
     return Plan(due + coming, is_open=True)

@@ -47,6 +47,18 @@ def test_the_list_is_narrowed_by_tag_and_by_pause(turnout: Turnout) -> None:
 
 
 @pytest.mark.usefixtures("orders")
+def test_a_timetable_that_cannot_be_read_any_more_hides_no_other_dag(turnout: Turnout, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("""
+            UPDATE dag_version SET content = jsonb_set(content, '{schedule}', '{"type": "moon"}')
+            WHERE dag_id = 'orders_daily'
+        """)
+    summaries = {dag["dag_id"]: dag["timetable_summary"] for dag in turnout("dags", "list", "-o", "json").json}
+    assert summaries["orders_daily"].startswith("unreadable: Unknown timetable")
+    assert len(summaries) > 1
+
+
+@pytest.mark.usefixtures("orders")
 def test_a_list_that_is_cut_says_so(turnout: Turnout) -> None:
     ran = turnout("dags", "list", "--limit", "1", "-o", "json")
     assert [dag["dag_id"] for dag in ran.json] == ["by_hand"]

@@ -20,6 +20,7 @@ from turnout.tasks.timetables import (
     OnceTimetable,
     TimeRestriction,
     Timetable,
+    plan_ahead,
     timetable_from_json,
     timetable_to_json,
 )
@@ -287,3 +288,21 @@ def test_an_authors_timetable_may_be_made_of_ours() -> None:
     )
     assert Weekdays().interval_of(friday) == DataInterval.exact(friday)
     assert timetable_to_json(Weekdays()) == {"type": "custom", "summary": "Weekdays"}
+
+
+class EverySecond(Timetable):
+    """Walks through all that was missed, whatever the policy says."""
+
+    def next_dagrun_info(
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
+    ) -> DagRunInfo:
+        assert restriction.earliest is not None
+        begin = last_automated_data_interval.end if last_automated_data_interval else restriction.earliest
+        return DagRunInfo.interval(begin, begin + timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("catchup", ["none", "latest", "coalesce"])
+def test_a_timetable_of_an_author_that_walks_through_years_is_stopped_in_words(catchup: str) -> None:
+    start, now = datetime(2020, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)
+    with pytest.raises(DagError, match="gives more than 100,000 runs that were missed, up to 2020-01-02"):
+        plan_ahead(EverySecond(), None, start, None, catchup, now)
