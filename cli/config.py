@@ -12,7 +12,7 @@ from turnout.cli.commands import command_group
 from turnout.cli.errors import ChecksFailedError
 from turnout.cli.options import Output, OutputOption
 from turnout.cli.output import show_page
-from turnout.cli.reachable import Check, check_broker, check_database
+from turnout.cli.reachable import Check, check_broker, check_database, check_log_store
 from turnout.config.settings import Section, Settings, load_settings, variable_name
 from turnout.config.urls import without_password
 from turnout.metadata.listings.page import Page
@@ -40,13 +40,15 @@ def show(output: OutputOption = Output.TABLE) -> None:
 
 @app.command()
 def check(output: OutputOption = Output.TABLE) -> None:
-    """Check the settings, and that the database and the broker can be used. Exits with 1 when one cannot."""
+    """Check the settings, and that database, broker and log store can be used. Exits with 1 when one cannot."""
     settings = load_settings()
     checks = [
         Check("settings", "ok", f"home {settings.home}"),
         check_database(settings),
         check_broker(settings),
     ]
+    if settings.logs_url is not None:
+        checks.append(check_log_store(settings.logs_url.get_secret_value()))
     show_page(Page(checks, is_cut=False), ("name", "state", "detail"), output, empty="")
     failed = [check.detail for check in checks if check.state == "failed"]
     if failed:

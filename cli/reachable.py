@@ -1,4 +1,4 @@
-"""Whether the database and the broker of the settings can be used."""
+"""Whether the database, the broker and the log store of the settings can be used."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,6 +8,7 @@ from turnout.cli.errors import NotUpError
 from turnout.config.embedded import VALKEY_SOCKET, embedded_folder
 from turnout.config.errors import TurnoutError
 from turnout.config.settings import Settings
+from turnout.executor.log_store import LogStore
 from turnout.executor.publisher import CeleryBroker
 from turnout.metadata.messages import celery_queue
 from turnout.metadata.migrate import require_current, status
@@ -50,3 +51,12 @@ def check_broker(settings: Settings) -> Check:
     finally:
         broker.close()
     return Check("broker", "ok", "it answers")
+
+
+def check_log_store(url: str) -> Check:
+    """Write to the store of logs."""
+    try:
+        LogStore(url).check()
+    except TurnoutError as error:
+        return Check("logs", "failed", str(error))
+    return Check("logs", "ok", "the store takes them")

@@ -59,6 +59,14 @@ class LogStore:
         except Exception as error:
             raise LogStoreError(f"Cannot write to the log store {self._shown}: {_reason(error)}.") from error
 
+    def check(self) -> None:
+        """Write a small file, as nothing less tells whether workers will be able to.
+
+        Raises:
+            LogStoreError: they will not.
+        """
+        self.put({".turnout-check": b""})
+
     def list_parts(self, folder: str) -> list[str]:
         """List the names of the parts in a folder, the first one first; none when there is no such folder.
 

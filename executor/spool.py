@@ -103,6 +103,8 @@ class Spool:
 
     def logs(self) -> list[SpooledLog]:
         """List the logs that are in the spool."""
+        if self._lock is None:  # the disk was full, or another worker took the new folder for one of a dead worker
+            self._lock = _make_locked(self.folder)
         attempts = [attempt for folder in (self.folder, *self._taken_over) for attempt in _list(folder)]
         self._known = {attempt: log for attempt in attempts if (log := self._known.get(attempt) or _open(attempt))}
         return list(self._known.values())

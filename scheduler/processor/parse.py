@@ -45,12 +45,13 @@ def parse(folder: Path, file: str, last_intervals: Mapping[str, tuple[str, str]]
     """
     from turnout.tasks.errors import DagFileError  # noqa: PLC0415  the time limit covers these imports
     from turnout.tasks.loading import load_file  # noqa: PLC0415
+    from turnout.tasks.masking import process_masker  # noqa: PLC0415
 
     result: dict[str, Any] = {"dags": [], "problem": None}
     try:
         result["dags"] = [_describe(dag, last_intervals.get(dag.dag_id)) for dag in load_file(folder / file, folder)]
     except DagFileError as error:
-        result["problem"] = {"message": error.message, "line": error.line}
+        result["problem"] = {"message": process_masker.mask(error.message), "line": error.line}
     result["imported"] = _imported(folder)
     return result
 

@@ -59,6 +59,16 @@ def test_the_check_reports_database_and_broker(turnout: Turnout) -> None:
     ]
 
 
+@pytest.mark.usefixtures("database_url")
+def test_the_check_writes_to_the_log_store(turnout: Turnout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TURNOUT_LOGS_URL", f"file://{tmp_path}/store")
+    assert turnout("config", "check", "-o", "json").json[-1]["detail"] == "the store takes them"
+    monkeypatch.setenv("TURNOUT_LOGS_URL", "file:///dev/null/store")
+    ran = turnout("config", "check")
+    assert ran.code == 1
+    assert "Cannot write to the log store file:///dev/null/store" in ran.err
+
+
 def test_the_check_of_a_fresh_home_passes(turnout: Turnout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TURNOUT_DATABASE_URL")
     ran = turnout("config", "check", "-o", "json")

@@ -36,6 +36,7 @@ GOOD = "with DAG('good', schedule=None):\n    EmptyOperator(task_id='t')\n"
         ("DAG('d', schedule=None)\nDAG('d', schedule=None)", 3, "declared twice"),
         ("import no_such_module_here", 2, "no_such_module_here"),
         ("raise KeyboardInterrupt", None, "KeyboardInterrupt"),
+        ("from turnout.tasks import mask_secret\nmask_secret('open-sesame')\n1 / {}['open-sesame']", 4, "'***'"),
     ],
     ids=[
         "raises",
@@ -50,6 +51,7 @@ GOOD = "with DAG('good', schedule=None):\n    EmptyOperator(task_id='t')\n"
         "dag ids",
         "import",
         "interrupt",
+        "secret",
     ],
 )
 def test_a_bad_file_gets_one_clear_line_and_hides_no_other(

@@ -207,3 +207,18 @@ def test_passwords_of_the_platform_are_masked_on_the_way(worker: Worker, content
     worker.write("cat turnout.toml: postgresql://ada:hunter2@db/turnout\n")
     worker.shipper.run_once()
     assert contents() == {"000001.jsonl": "cat turnout.toml: postgresql://ada:***@db/turnout\n"}
+
+
+def test_a_spool_that_could_not_be_made_is_made_later_and_is_nobody_elses(
+    tmp_path: Path, store: FakeStore, contents: Any
+) -> None:
+    (tmp_path / "logs").write_text("a file where the folder should be")
+    worker = Worker(tmp_path, store)
+    (tmp_path / "logs").unlink()
+    worker.shipper.run_once()
+    worker.write("one\n")
+    other = Worker(tmp_path, store)
+    other.spool.take_over()
+    assert other.shipper.run_once() == 0
+    worker.shipper.run_once()
+    assert contents() == {"000001.jsonl": "one\n"}
