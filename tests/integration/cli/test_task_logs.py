@@ -20,6 +20,7 @@ from turnout.executor.logs import log_path
 from turnout.metadata import processes
 from turnout.metadata.attempts import give_back_queued, lose_by_dead_workers
 from turnout.metadata.engine import transact
+from turnout.metadata.errors import DatabaseUnavailableError
 from turnout.metadata.states import Cause, Outcome, TaskState
 
 Turnout = Callable[..., Any]
@@ -307,6 +308,30 @@ def test_the_rest_of_a_log_that_never_comes_is_not_waited_for_long(
     ran = turnout("tasks", "logs", *RUN, "extract", "-f")
     assert ran.code == 0
     assert f"The log file://{tmp_path}/store/{RUN[0]}/{RUN[1]}/extract" in ran.err
+
+
+@pytest.mark.usefixtures("run")
+def test_following_goes_on_when_the_database_was_away(
+    turnout: Turnout, control_plane: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = control_plane.claim("extract")
+    look, looks = log_follow.Follower._look, 0
+
+    def look_through_an_outage(follower: log_follow.Follower) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks in (2, 3):
+            raise DatabaseUnavailableError("The database is away.")
+        if looks == 4:
+            control_plane.finish(claimed, TaskState.SUCCESS, Outcome.SUCCESS)
+        return look(follower)
+
+    monkeypatch.setattr(log_follow.Follower, "_look", look_through_an_outage)
+    monkeypatch.setattr(log_follow, "POLL_S", 0)
+    ran = turnout("tasks", "logs", *RUN, "extract", "-f")
+    assert ran.code == 0
+    assert "Ended: success." in ran.out
+    assert ran.err.count("The database is away. Waiting for it.") == 1
 
 
 @pytest.mark.usefixtures("run")
