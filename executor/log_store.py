@@ -128,17 +128,19 @@ class StoredTail:
         self._folder = folder
         self._local = local
         self._parts_read = 0
+        self._is_over = False
         self._rest = b""
 
     def read(self, *, to_the_end: bool) -> Iterator[LogEntry]:
         """Read what has come since the last call; see `LogTail.read`."""
-        parts = self._store.list_parts(self._folder)
-        if not parts:
+        parts = [] if self._is_over else self._store.list_parts(self._folder)
+        if not parts and not self._parts_read:
             yield from self._local.read(to_the_end=to_the_end)
             return
         for part in parts[self._parts_read :]:
             *lines, self._rest = (self._rest + self._store.read(f"{self._folder}/{part}")).split(b"\n")
             self._parts_read += 1
+            self._is_over = _is_last(part)
             for line in lines:
                 yield from parse_line(line)
         if self._rest and to_the_end:
@@ -147,12 +149,16 @@ class StoredTail:
 
     def is_whole(self) -> bool:
         """Tell whether everything that the attempt said can be read now."""
-        parts = self._store.list_parts(self._folder)
-        return parts[-1].endswith(".end.jsonl") if parts else self._local.exists()
+        parts = [] if self._is_over else self._store.list_parts(self._folder)
+        return self._is_over or (_is_last(parts[-1]) if parts else self._local.exists())
 
     def exists(self) -> bool:
         """Tell whether there is a log at all."""
-        return bool(self._store.list_parts(self._folder)) or self._local.exists()
+        return self._parts_read > 0 or bool(self._store.list_parts(self._folder)) or self._local.exists()
+
+
+def _is_last(part: str) -> bool:
+    return part.endswith(".end.jsonl")
 
 
 def _reason(error: Any) -> str:

@@ -50,6 +50,15 @@ def test_the_last_part_says_that_the_log_is_whole(store: LogStore) -> None:
     assert tail.is_whole()
 
 
+def test_a_log_that_was_read_whole_is_not_looked_for_again(store: LogStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    tail = tail_of(store)
+    store.put({f"{LOG}/000001.end.jsonl": b"one\ntwo"})
+    assert read(tail) == ["one"]
+    monkeypatch.setattr(store, "list_parts", None)
+    assert read(tail, to_the_end=True) == ["two"]
+    assert (tail.is_whole(), tail.exists()) == (True, True)
+
+
 def test_a_part_that_was_sent_again_with_more_is_read_once(store: LogStore) -> None:
     store.put({f"{LOG}/000001.jsonl": b"one\n", f"{LOG}/000001.end.jsonl": b"one\ntwo\n"})
     assert read(tail_of(store)) == ["one", "two"]
