@@ -35,11 +35,11 @@ class AttemptConsumer(Consumer):  # type: ignore[misc]  # celery has no types
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._outage = Outage("broker")
         self._flush_at = 0.0
-        self._is_closed = False
+        self._is_closed = True  # until the first heartbeat
         super().__init__(*args, **kwargs)
 
     def on_ready(self) -> None:
-        """Begin to consume, at the start and with each new connection, unless the worker takes nothing new."""
+        """Go on to consume with a new connection, unless the worker takes nothing new."""
         super().on_ready()
         self.set_closed(closed=self._is_closed)
 

@@ -72,7 +72,7 @@ class Heartbeat(Service):
         self._on_pools = on_pools
         self._on_door = on_door
         self._measure = measure
-        self._closed_for: str | None = None
+        self._is_open: bool | None = None  # not known before the first beat
         self._strays: set[AttemptKey] = set()
         self._outage = Outage("database")
         self._is_registered = False
@@ -133,7 +133,7 @@ class Heartbeat(Service):
         load = replace(load, closed_for=closed_for)
         if not processes.renew(connection, worker_id, self._registration.lease_s, load):
             return Beat(is_alive=False, running=set(), pools=())
-        if closed_for != self._closed_for:
+        if (closed_for is None) != self._is_open:
             wakeups.notify_schedulers(connection)
         return Beat(
             is_alive=True,
@@ -144,10 +144,10 @@ class Heartbeat(Service):
 
     def _mind_door(self, closed_for: str | None) -> None:
         """Take nothing new while there is a reason for it."""
-        if (closed_for is None) != (self._closed_for is None):
-            log.info("worker.opened" if closed_for is None else "worker.closed", reason=closed_for)
+        is_open = closed_for is None
+        if is_open != self._is_open:
             self._on_door(closed_for)
-        self._closed_for = closed_for
+        self._is_open = is_open
 
     def _lose_term(self, held: Sequence[HeldAttempt]) -> None:
         """Stop everything of a term that is over: others have been given its attempts. Then begin anew."""

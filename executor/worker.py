@@ -120,7 +120,7 @@ class Worker:
             roster=roster,
             stopper=self._stopper,
             on_pools=self._note_pools,
-            on_door=lambda reason: self._hand_off.from_thread(self._close if reason else self._open),
+            on_door=lambda reason: self._hand_off.from_thread(self._mind_door, reason),
             measure=LoadMeter(roster, settings.worker.max_load, settings.worker.max_memory_mb).measure,
         )
         self._shutdown = Shutdown(roster, self._stopper, lambda: self._hand_off.from_thread(self._drain))
@@ -165,13 +165,11 @@ class Worker:
                 self._celery.consumer.leave(celery_queue(pool, queue))
         log.info("worker.pools", new=new, gone=gone)
 
-    def _close(self) -> None:
-        self._celery.consumer.set_closed(closed=True)
-        self._hand_off.set_closed(closed=True)
-
-    def _open(self) -> None:
-        self._hand_off.set_closed(closed=False)
-        self._celery.consumer.set_closed(closed=False)
+    def _mind_door(self, closed_for: str | None) -> None:
+        """Take nothing new for a reason, or take work when there is none; what runs goes on in either case."""
+        self._celery.consumer.set_closed(closed=closed_for is not None)
+        self._hand_off.set_closed(closed=closed_for is not None)
+        log.info("worker.closed" if closed_for else "worker.opened", reason=closed_for)
 
     def _drain(self) -> None:
         if self._celery.consumer is not None:

@@ -1,5 +1,6 @@
 """A real worker in a process of its own, and a stage that plays the scheduler's part before it."""
 
+import contextlib
 import json
 import os
 import re
@@ -12,12 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import kombu
 import psutil
 import pytest
+import redis
 from pydantic import SecretStr
 from sqlalchemy import Engine
 
 from tests import rows
+from tests.conftest import Servers
 from turnout.config.settings import Settings
 from turnout.executor.logs import LogEntry, read_log
 from turnout.executor.publisher import CeleryBroker
@@ -133,6 +137,49 @@ class Stage:
         """Read the logs of all attempts of a task, in order."""
         paths = sorted(self.settings.logs_path.glob(f"scripted/*/{task_id}/*/*.jsonl"))
         return [entry for path in paths for entry in read_log(path)]
+
+
+#: For tests whose promise must hold over either broker.
+ON_BOTH_BROKERS = pytest.mark.parametrize("broker_kind", ["valkey", "rabbitmq"])
+_QUEUES = [f"{pool}.{queue}" for pool in ("default_pool", "small", "etl") for queue in ("default", "gpu")]
+
+
+@pytest.fixture
+def broker_kind() -> str:
+    return "valkey"
+
+
+@pytest.fixture
+def broker_url(broker_kind: str, request: pytest.FixtureRequest) -> str:
+    name = "own_rabbitmq" if broker_kind == "rabbitmq" else "own_valkey"
+    return str(request.getfixturevalue(name))
+
+
+@pytest.fixture
+def own_valkey(servers: Servers, broker_number: int, broker_client: "redis.Redis") -> str:
+    assert broker_client.ping()
+    return f"redis+socket://{servers.broker_socket}?virtual_host={broker_number}"
+
+
+@pytest.fixture
+def own_rabbitmq() -> Iterator[str]:
+    """A RabbitMQ for tests, which cannot be embedded; it has none of the queues before and afterwards."""
+    url = os.environ.get("TURNOUT_TEST_RABBITMQ_URL")
+    if url is None:
+        pytest.skip("TURNOUT_TEST_RABBITMQ_URL names no RabbitMQ")
+    _require_unused(url)
+    yield url
+    with kombu.Connection(url) as connection:
+        for name in _QUEUES:
+            connection.default_channel.queue_delete(name)
+
+
+def _require_unused(url: str) -> None:
+    for name in _QUEUES:
+        with kombu.Connection(url) as connection, contextlib.suppress(*connection.channel_errors):
+            found = connection.default_channel.queue_declare(name, passive=True)
+            if found.message_count or found.consumer_count:
+                pytest.skip(f"somebody uses queue {name} of the RabbitMQ in TURNOUT_TEST_RABBITMQ_URL")
 
 
 @pytest.fixture

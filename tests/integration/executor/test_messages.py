@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from tests.integration.executor.conftest import Stage, WorkerProcess
+from tests.integration.executor.conftest import ON_BOTH_BROKERS, Stage, WorkerProcess
 from turnout.config.settings import Settings
 from turnout.executor.publisher import CeleryBroker
 from turnout.metadata.attempts import AttemptKey, FinishedAttempt, finish_if_running
@@ -13,6 +13,7 @@ from turnout.metadata.messages import BrokerUnavailableError
 from turnout.metadata.states import Outcome, TaskState
 
 
+@ON_BOTH_BROKERS
 def test_a_duplicate_message_is_dropped_and_counted(stage: Stage, worker: WorkerProcess) -> None:
     ids = stage.insert({"one": ["succeed"]})
     messages = stage.queue(ids["one"])
@@ -24,6 +25,7 @@ def test_a_duplicate_message_is_dropped_and_counted(stage: Stage, worker: Worker
     assert stage.broker.depths(["default_pool.default"]) == {"default_pool.default": 0}
 
 
+@ON_BOTH_BROKERS
 def test_a_message_of_an_earlier_attempt_cannot_start_it(stage: Stage, worker: WorkerProcess) -> None:
     ids = stage.insert({"one": ["succeed"]})
     stale = stage.queue(ids["one"])
@@ -61,6 +63,7 @@ def test_an_outcome_that_comes_too_late_is_refused_and_logged(stage: Stage, work
     assert start["attempt_id"] in worker.log.read_text()
 
 
+@ON_BOTH_BROKERS
 def test_depths_count_what_waits(stage: Stage) -> None:
     messages = stage.queue(*stage.insert({"one": [], "gpu": []}).values())
     stage.broker.publish(messages)

@@ -10,13 +10,14 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from tests import rows
-from tests.integration.executor.conftest import Stage, WorkerProcess, eventually
+from tests.integration.executor.conftest import ON_BOTH_BROKERS, Stage, WorkerProcess, eventually
 from turnout.metadata import queueing
 from turnout.metadata.routing import set_drained
 
 StartWorker = Callable[..., WorkerProcess]
 
 
+@ON_BOTH_BROKERS
 def test_sigterm_lets_running_attempts_finish_and_returns_the_others(stage: Stage, worker: WorkerProcess) -> None:
     gate = stage.settings.home / "gate"
     wait = [f"wait_for:{gate}"]
@@ -33,6 +34,7 @@ def test_sigterm_lets_running_attempts_finish_and_returns_the_others(stage: Stag
     assert _states_of_workers(stage) == ["stopped"]
 
 
+@ON_BOTH_BROKERS
 def test_a_second_sigterm_stops_running_attempts_and_hands_them_back(stage: Stage, worker: WorkerProcess) -> None:
     ids = stage.publish({"one": ["hang"], "two": ["ignore_sigterm"]})
     starts = stage.wait_for_start(2)
@@ -53,6 +55,7 @@ def test_an_idle_worker_ends_at_once(stage: Stage, worker: WorkerProcess) -> Non
     assert stage.broker.depths(["default_pool.default"]) == {"default_pool.default": 0}
 
 
+@ON_BOTH_BROKERS
 def test_nothing_of_a_killed_worker_goes_on_and_nothing_runs_twice(stage: Stage, start_worker: StartWorker) -> None:
     first = start_worker()
     ids = stage.publish({"one": ["hang", "succeed"], "two": ["hang", "succeed"]})
@@ -150,6 +153,7 @@ def test_a_worker_uses_two_connections_at_most(stage: Stage, start_worker: Start
     assert 1 <= most <= 2
 
 
+@ON_BOTH_BROKERS
 def test_a_drained_worker_finishes_what_runs_and_takes_nothing_until_it_is_undrained(
     stage: Stage, start_worker: StartWorker
 ) -> None:
@@ -165,10 +169,11 @@ def test_a_drained_worker_finishes_what_runs_and_takes_nothing_until_it_is_undra
     assert stage.task(late["retried"]).state == "queued"
     assert stage.broker.depths(["default_pool.default"]) == {"default_pool.default": 1}
     _drain(stage, "north", drained=False)
-    worker.wait_for("worker.opened")
+    worker.wait_for("worker.opened", count=2)
     stage.wait(late["retried"], "success")
 
 
+@ON_BOTH_BROKERS
 def test_a_worker_that_is_drained_when_it_starts_takes_nothing(stage: Stage, start_worker: StartWorker) -> None:
     start_worker("-n", "north").send(signal.SIGKILL)
     _drain(stage, "north", drained=True)
@@ -191,6 +196,7 @@ def test_a_worker_above_its_limit_takes_nothing_and_says_so(stage: Stage, start_
     assert stage.task(ids["one"]).state == "queued"
 
 
+@ON_BOTH_BROKERS
 def test_a_pool_that_is_deleted_and_made_again_is_served(stage: Stage, worker: WorkerProcess) -> None:
     for count in (1, 2):
         with stage.engine.begin() as connection:
@@ -206,6 +212,7 @@ def test_a_pool_that_is_deleted_and_made_again_is_served(stage: Stage, worker: W
         worker.wait_for("worker.pools", count=2 * count)
 
 
+@ON_BOTH_BROKERS
 def test_children_come_with_the_work_and_go_without_it_when_the_worker_scales(
     stage: Stage, start_worker: StartWorker
 ) -> None:
@@ -240,6 +247,7 @@ def test_a_pool_made_later_is_consumed_without_a_restart(stage: Stage, worker: W
     assert worker.process.poll() is None
 
 
+@ON_BOTH_BROKERS
 @pytest.mark.parametrize(("arguments", "served"), [(("-q", "gpu"), "gpu"), (("-p", "small"), "pooled")])
 def test_a_worker_serves_its_own_queues_and_pools_only(
     stage: Stage, start_worker: StartWorker, arguments: tuple[str, ...], served: str
