@@ -13,6 +13,7 @@ from turnout.executor.assignment import INLINE_BYTES, Assignment, ChildReport
 from turnout.executor.capture import AttemptLog, captured
 from turnout.executor.channel_client import ChannelClient
 from turnout.executor.dag_files import DagFiles, ImportTimeoutError
+from turnout.executor.descendants import end_descendants
 from turnout.tasks.errors import DagFileError
 from turnout.tasks.masking import process_masker
 from turnout.tasks.operator import BaseOperator
@@ -31,15 +32,24 @@ def run_attempt(assignment: Assignment) -> ChildReport:
     log = AttemptLog(Path(assignment.log_file), assignment.log_max_bytes, process_masker)
     stopped: list[int] = []
     try:
-        with ChannelClient(assignment) as channel, captured(log), _stoppable(stopped):
-            report = _run(assignment, channel)
-    except TaskStopped:  # before the task began, or after it had ended
-        report = ChildReport("failed", error="The attempt was stopped.")
+        with captured(log):
+            try:
+                with ChannelClient(assignment) as channel, _stoppable(stopped):
+                    report = _run(assignment, channel)
+            except TaskStopped:  # before the task began, or after it had ended
+                report = ChildReport("failed", error="The attempt was stopped.")
+            _end_leftovers()
     finally:
         log.close()
     if log.problem is not None:
         logger.warning("attempt %s: %s", assignment.facts.attempt_id, log.problem)
     return replace(report, was_stopped=bool(stopped))
+
+
+def _end_leftovers() -> None:
+    names = end_descendants()
+    if names:
+        logger.warning("Ended what the task had left running: %s.", ", ".join(sorted(names)))
 
 
 def _run(assignment: Assignment, channel: ChannelClient) -> ChildReport:

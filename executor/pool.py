@@ -5,8 +5,13 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from celery.concurrency.asynpool import AsynPool
 from celery.concurrency.prefork import TaskPool
+
+from turnout.executor.descendants import kill_orphans
+
+log = structlog.get_logger(__name__)
 
 _FIRST_LOOK_S = 0.002
 _LAST_LOOK_S = 2.0
@@ -29,6 +34,9 @@ class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
     def mark_as_worker_lost(self, job: Any, exitcode: int | None) -> None:
         """Hand the exit code to the job's error callback."""
         job._set(None, (False, ChildEnd(exitcode or 0)))  # noqa: SLF001  what billiard's own method does
+        orphans = kill_orphans({process.pid for process in self._pool})
+        if orphans:
+            log.warning("attempt.orphans_killed", count=orphans)
 
     def _event_process_exit(self, hub: Any, proc: Any) -> None:
         """Look for an exited child until it can be waited for.

@@ -22,8 +22,10 @@ def judge(attempt: ClaimedAttempt, task: dict[str, Any], ending: Ending, max_inf
     if ending.kind == "skipped":
         return FinishedAttempt(attempt.key, TaskState.SKIPPED, Outcome.SKIPPED)
     if ending.kind == "lost":
-        state = TaskState.SCHEDULED if attempt.infra_failures < max_infra_retries else TaskState.FAILED
-        return FinishedAttempt(attempt.key, state, Outcome.LOST, ending.cause, ending.error)
+        if attempt.infra_failures < max_infra_retries:
+            return FinishedAttempt(attempt.key, TaskState.SCHEDULED, Outcome.LOST, ending.cause, ending.error)
+        error = f"{ending.error} Given up: {attempt.infra_failures + 1} attempts were lost (max_infra_retries)."
+        return FinishedAttempt(attempt.key, TaskState.FAILED, Outcome.LOST, ending.cause, error)
     if ending.retry and used_tries(attempt) <= attempt.max_tries:
         delay_s = retry_delay_s(task, used_tries(attempt), attempt.attempt_id)
         return FinishedAttempt(

@@ -19,6 +19,7 @@ from turnout.config.settings import Settings
 from turnout.executor.app import declared_queue, make_app, unavailable
 from turnout.executor.channel import Channel
 from turnout.executor.claims import Claims, Request
+from turnout.executor.descendants import take_in_orphans
 from turnout.executor.hand_off import HandOff
 from turnout.executor.heartbeat import Heartbeat
 from turnout.executor.isolation import forget_parent
@@ -132,6 +133,7 @@ class Worker:
         # Children share what is in memory now; without this, their first garbage collection would copy all of it.
         gc.freeze()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        take_in_orphans()
         self._shutdown.listen()
         self._shutdown.start()
         self._hand_off.connect(self._celery.hub, self._celery.pool, self._claims)
@@ -235,6 +237,7 @@ def _keep_logging(**_kwargs: Any) -> None:
 
 def _enter_child(**_kwargs: Any) -> None:
     forget_parent()
+    take_in_orphans()
 
 
 def _check_broker(app: Celery) -> None:

@@ -130,7 +130,10 @@ _LOSE_BY_DEAD_WORKERS = text("""
         UPDATE task_instance t
         SET state = CASE WHEN t.infra_failures < :max_infra_retries THEN 'scheduled' ELSE 'failed' END,
             infra_failures = t.infra_failures + 1, outcome = 'lost', cause = 'worker_lost',
-            error = 'The worker that ran this attempt was lost.', scheduled_at = clock_timestamp(),
+            error = 'The worker that ran this attempt was lost.' || CASE
+                WHEN t.infra_failures < :max_infra_retries THEN ''
+                ELSE format(' Given up: %s attempts were lost (max_infra_retries).', t.infra_failures + 1)
+            END, scheduled_at = clock_timestamp(),
             ended_at = clock_timestamp()
         FROM orphaned o WHERE t.id = o.id AND t.state = 'running'
         RETURNING t.id, t.attempt_id, t.dag_run_id, t.task_id, t.state

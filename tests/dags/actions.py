@@ -143,6 +143,20 @@ def tell_secret(secret: str) -> None:
     raise RuntimeError(f"failed with {secret}")
 
 
+def leave_daemon(path: str) -> None:
+    """Leave a daemon behind, which has left its session, its parent and every signal but one; write down its pid."""
+    code = "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    code += "print(os.getpid(), file=open(sys.argv[1], 'a'), flush=True); time.sleep(3600)"
+    subprocess.run(["setsid", "--fork", sys.executable, "-c", code, path], check=True)
+    wait_for(path)
+
+
+def leave_daemon_and_die(path: str) -> None:
+    """Leave a daemon behind, and be killed."""
+    leave_daemon(path)
+    kill_itself("SIGKILL")
+
+
 def pull(task_id: str) -> Any:
     """Return the result of another task."""
     return get_current_context()["ti"].xcom_pull(task_ids=task_id)
@@ -184,6 +198,8 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "say_and_hang": say_and_hang,
     "flood_and_wait": flood_and_wait,
     "tell_secret": tell_secret,
+    "leave_daemon": leave_daemon,
+    "leave_daemon_and_die": leave_daemon_and_die,
     "pull": pull,
     "environ": turnout_environ,
     "sockets": open_sockets,

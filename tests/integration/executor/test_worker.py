@@ -233,6 +233,35 @@ def test_children_come_with_the_work_and_go_without_it_when_the_worker_scales(
     stage.wait(ids["one"], "success")
 
 
+def test_a_daemon_that_a_task_leaves_behind_ends_with_it(stage: Stage, worker: WorkerProcess) -> None:
+    pids = stage.settings.home / "pids"
+    ids = stage.publish({"one": [f"leave_daemon:{pids}"]})
+    stage.wait(ids["one"], "success")
+    assert not psutil.pid_exists(int(pids.read_text()))
+    said = [entry.msg for entry in stage.logged("one")]
+    assert any(message.startswith("Ended what the task had left running: python") for message in said), said
+    again = stage.publish({"one": ["succeed"]})
+    stage.wait(again["one"], "success")
+    assert {entry["pid"] for entry in stage.entries("start")} <= {child.pid for child in worker.children()}
+
+
+def test_a_daemon_of_a_task_whose_process_is_killed_ends_with_it(stage: Stage, worker: WorkerProcess) -> None:
+    pids = stage.settings.home / "pids"
+    ids = stage.publish({"one": [f"leave_daemon_and_die:{pids}", "succeed"]})
+    assert stage.wait(ids["one"], "scheduled").cause == "child_killed"
+    worker.wait_for("attempt.orphans_killed")
+    eventually(lambda: not psutil.pid_exists(int(pids.read_text())))
+
+
+def test_a_command_in_the_background_ends_with_its_task(stage: Stage, worker: WorkerProcess) -> None:
+    assert worker
+    pids = stage.settings.home / "pids"
+    command = f"sleep 3600 > /dev/null 2>&1 & echo $! >> {pids}"
+    ids = stage.publish({"bash": []}, pids=str(pids), command=command)
+    stage.wait(ids["bash"], "success")
+    assert [pid for pid in map(int, pids.read_text().split()) if psutil.pid_exists(pid)] == []
+
+
 def _drain(stage: Stage, name: str, *, drained: bool) -> None:
     with stage.engine.begin() as connection:
         set_drained(connection, name, drained=drained, actor="ada")

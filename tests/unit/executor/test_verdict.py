@@ -81,6 +81,8 @@ def test_a_lost_attempt_is_scheduled_again_up_to_a_limit_of_its_own(infra_failur
     lost = attempt(try_number=infra_failures + 1, infra_failures=infra_failures)
     finished = judge(lost, TASK, LOST, max_infra_retries=3)
     assert (finished.state, finished.outcome, finished.cause) == (state, Outcome.LOST, Cause.CHILD_KILLED)
+    given_up = " Given up: 4 attempts were lost (max_infra_retries)." if state is TaskState.FAILED else ""
+    assert finished.error == f"Killed.{given_up}"
 
 
 def test_the_delay_of_a_retry_grows_with_the_tries_that_the_author_knows_of() -> None:

@@ -1,0 +1,86 @@
+"""What an attempt leaves running: processes that its task has started, near and far, end with it.
+
+A child takes in its orphans (Linux: `PR_SET_CHILD_SUBREAPER`), so that no daemon escapes it, and ends them all after
+each attempt. The worker's main process takes in those of a child that died, and kills them. What is left when both die
+at once goes to the first process of the system, as always.
+"""
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+#: From <linux/prctl.h>.
+PR_SET_CHILD_SUBREAPER = 36
+#: Between asking leftovers to end and killing them.
+GRACE_S = 1.0
+#: The event loop waits so long at most for what it has killed; what hangs in the kernel is waited for the next time.
+REAPING_S = 0.1
+_POLL_S = 0.01
+
+
+def take_in_orphans() -> None:
+    """Become the parent of all descendants whose own parent ends; without effect where the system cannot do that."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_descendants() -> list[str]:
+    """End all descendants of this process: ask, wait for a second, then kill.
+
+    Returns:
+        The names of the processes that were still running.
+    """
+    names: dict[int, str] = {}
+    deadline = time.monotonic() + GRACE_S
+    while found := _living(_children()):
+        is_overdue = time.monotonic() > deadline
+        for process in found:
+            if process.pid not in names or is_overdue:
+                with suppress(psutil.Error):
+                    names.setdefault(process.pid, process.name())
+                    process.send_signal(signal.SIGKILL if is_overdue else signal.SIGTERM)
+        time.sleep(_POLL_S)
+    return list(names.values())
+
+
+def kill_orphans(own: Collection[int]) -> int:
+    """Kill those children of this process that it has taken in, with their descendants; return how many there were.
+
+    Args:
+        own: pids of the children that it has forked itself; no other thread may fork meanwhile.
+    """
+    killed: set[int] = set()
+    deadline = time.monotonic() + REAPING_S
+    while (orphans := _living(_children() - set(own))) and time.monotonic() < deadline:
+        for process in orphans:
+            killed.add(process.pid)
+            with suppress(psutil.Error):
+                process.kill()
+        time.sleep(_POLL_S / 10)
+    return len(killed)
+
+
+def _living(pids: Collection[int]) -> list[psutil.Process]:
+    """List those of some children that still run, with their descendants; wait for those that have ended."""
+    found = []
+    for pid in pids:
+        with suppress(ChildProcessError, psutil.Error):
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                child = psutil.Process(pid)
+                found += [child, *child.children(recursive=True)]
+    return found
+
+
+def _children() -> set[int]:
+    """List the pids of the children of this process, whichever thread has started them."""
+    try:
+        lists = [(thread / "children").read_text() for thread in Path("/proc/self/task").iterdir()]
+    except OSError:  # a thread has ended meanwhile, or the system keeps no such lists
+        return {child.pid for child in psutil.Process().children()}
+    return {int(pid) for pids in lists for pid in pids.split()}
