@@ -4,14 +4,17 @@ Children have no database. Each request carries the token of an attempt, which i
 attempt is answered only about its own DAG run. The socket lives in a folder that only this user may enter.
 """
 
+import os
 import selectors
 import shutil
 import socket
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import structlog
 
 from turnout.executor.frames import FrameReader, write_frame
@@ -27,7 +30,27 @@ log = structlog.get_logger(__name__)
 #: A child that does not read its answer for so long is left alone, so that the others get theirs.
 _ANSWER_TIMEOUT_S = 5
 
+#: Of the folders of sockets; the pid of the worker follows.
+_PREFIX = "turnout-worker-"
+#: The path of a socket may have 107 bytes on Linux; so many are left for the folder above ours.
+_LONGEST_ROOT = 50
+
 Answer = dict[str, Any]
+
+
+def _root() -> Path:
+    """Choose the folder for sockets: that of temporary files, unless a socket's path would be too long there."""
+    root = Path(tempfile.gettempdir())
+    return root if len(os.fsencode(root)) <= _LONGEST_ROOT else Path("/tmp")  # noqa: S108  mkdtemp makes it safe
+
+
+def _remove_leftovers(root: Path) -> None:
+    """Remove the folders of workers of this user that were killed."""
+    for folder in root.glob(f"{_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        with suppress(OSError):
+            if pid.isdigit() and folder.stat().st_uid == os.getuid() and not psutil.pid_exists(int(pid)):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class Channel(Service):
@@ -38,7 +61,9 @@ class Channel(Service):
         self._engine = engine
         self._roster = roster
         self._stopper = stopper
-        self._folder = Path(tempfile.mkdtemp(prefix="turnout-worker-"))
+        root = _root()
+        _remove_leftovers(root)
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=root))
         self.path = str(self._folder / "channel.sock")
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)

@@ -2,7 +2,9 @@
 
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -68,6 +70,35 @@ def test_nothing_of_a_killed_worker_goes_on_and_nothing_runs_twice(stage: Stage,
     second.wait_for("attempt.duplicate_dropped", count=2)
     assert len(stage.entries("start")) == 2
     assert {stage.task(task_instance_id).state for task_instance_id in ids.values()} == {"running"}
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="t", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_long_name_of_the_temporary_folder_is_no_obstacle(
+    stage: Stage, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    start_worker(TMPDIR=str(folder))
+    stage.wait(stage.publish({"one": ["succeed"]})["one"], "success")
+
+
+def test_what_a_killed_worker_left_in_the_temporary_folder_goes_with_the_next_start(
+    stage: Stage, start_worker: StartWorker, short_path: Path
+) -> None:
+    assert stage
+    folders = short_path
+    (folders / "turnout-worker-notes-of-somebody").mkdir()
+    first = start_worker(TMPDIR=str(folders))
+    first.send(signal.SIGKILL)
+    first.wait()
+    second = start_worker(TMPDIR=str(folders))
+    names = sorted(path.name.rpartition("-")[0] for path in folders.glob("turnout-worker-*"))
+    assert names == [f"turnout-worker-{second.process.pid}", "turnout-worker-notes-of"]
 
 
 def test_an_attempt_that_is_no_longer_ours_is_stopped(stage: Stage, worker: WorkerProcess) -> None:
