@@ -1,6 +1,7 @@
 """The child: runs the user code of one attempt at a time, in a process that knows nothing but its assignment."""
 
 import logging
+import os
 import signal
 import traceback
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from types import FrameType
 from turnout.executor.assignment import INLINE_BYTES, Assignment, ChildReport
 from turnout.executor.capture import AttemptLog, captured
 from turnout.executor.channel_client import ChannelClient
+from turnout.executor.child_state import ChildState
 from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.executor.descendants import end_descendants
 from turnout.tasks.errors import DagFileError
@@ -31,6 +33,7 @@ def run_attempt(assignment: Assignment) -> ChildReport:
     """Run one attempt and report how it ended. Whatever the task does, and whatever the log's disk does, it reports."""
     log = AttemptLog(Path(assignment.log_file), assignment.log_max_bytes, process_masker)
     stopped: list[int] = []
+    state = ChildState()
     try:
         with captured(log):
             try:
@@ -38,7 +41,11 @@ def run_attempt(assignment: Assignment) -> ChildReport:
                     report = _run(assignment, channel)
             except TaskStopped:  # before the task began, or after it had ended
                 report = ChildReport("failed", error="The attempt was stopped.")
-            _end_leftovers()
+            finally:
+                if state.is_forked:  # user code has forked, and returned: only the child itself may report
+                    os._exit(0)
+                state.restore()
+            _end_leftovers(state)
     finally:
         log.close()
     if log.problem is not None:
@@ -46,10 +53,11 @@ def run_attempt(assignment: Assignment) -> ChildReport:
     return replace(report, was_stopped=bool(stopped))
 
 
-def _end_leftovers() -> None:
-    names = end_descendants()
-    if names:
+def _end_leftovers(state: ChildState) -> None:
+    if names := end_descendants():
         logger.warning("Ended what the task had left running: %s.", ", ".join(sorted(names)))
+    if threads := state.threads_left():
+        logger.warning("The task has left threads running, which nobody can end: %s.", ", ".join(threads))
 
 
 def _run(assignment: Assignment, channel: ChannelClient) -> ChildReport:

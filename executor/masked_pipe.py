@@ -19,6 +19,9 @@ _SETTLE_S = 0.2
 _PAUSE_S = 0.0005
 
 
+THREAD_NAME = "masked output"
+
+
 class MaskedPipe:
     """A pipe that a thread empties.
 
@@ -34,7 +37,7 @@ class MaskedPipe:
         self._end_reader, self._end_writer = os.pipe()
         self._lock = threading.Lock()
         self._rest = b""
-        self._thread = threading.Thread(target=self._run, name="masked output", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
     def settle(self) -> None:

@@ -5,10 +5,14 @@ judge of what has really run.
 """
 
 import json
+import locale
+import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -157,6 +161,45 @@ def leave_daemon_and_die(path: str) -> None:
     kill_itself("SIGKILL")
 
 
+def soil(folder: str) -> None:
+    """Change all that this process has to change, and leave it so."""
+    os.chdir(folder)
+    os.umask(0o777)
+    os.environ["SOILED"] = "yes"
+    del os.environ["PATH"]
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, HOUR)
+    locale.setlocale(locale.LC_ALL, "C.UTF-8" if locale.setlocale(locale.LC_ALL) == "C" else "C")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (99, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    sys.argv[:] = ["soiled"]
+    logging.disable(logging.CRITICAL)
+    threading.Thread(target=hang, name="left-behind", daemon=True).start()
+
+
+def state(_argument: str) -> dict[str, Any]:
+    """Tell the state of this process that a task could change."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return {
+        "pid": os.getpid(),
+        "folder": str(Path.cwd()),
+        "umask": mask,
+        "environ": sorted(os.environ.items()),
+        "handlers": [str(signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGUSR1)][1:],
+        "timer": signal.getitimer(signal.ITIMER_REAL)[0],
+        "locale": locale.setlocale(locale.LC_ALL),
+        "files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "argv": sys.argv,
+        "logging": logging.root.manager.disable,
+    }
+
+
+def fork_and_return(_argument: str) -> None:
+    """Fork, and return in both processes."""
+    os.fork()
+
+
 def pull(task_id: str) -> Any:
     """Return the result of another task."""
     return get_current_context()["ti"].xcom_pull(task_ids=task_id)
@@ -200,6 +243,9 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "tell_secret": tell_secret,
     "leave_daemon": leave_daemon,
     "leave_daemon_and_die": leave_daemon_and_die,
+    "soil": soil,
+    "state": state,
+    "fork_and_return": fork_and_return,
     "pull": pull,
     "environ": turnout_environ,
     "sockets": open_sockets,

@@ -284,6 +284,35 @@ def test_a_daemon_of_a_task_whose_process_is_killed_ends_with_it(stage: Stage, w
     eventually(lambda: not psutil.pid_exists(int(pids.read_text())))
 
 
+def test_whatever_a_task_does_to_its_process_the_next_one_finds_it_as_it_was(
+    stage: Stage, start_worker: StartWorker, short_path: Path
+) -> None:
+    start_worker("-c", "1")
+    found = []
+    for actions in ({"one": ["state"]}, {"two": [f"soil:{short_path}"]}, {"one": ["state"]}):
+        (task_instance_id,) = stage.publish(actions).values()
+        stage.wait(task_instance_id, "success")
+        found.append(stage.xcom(task_instance_id))
+    assert found[0] == found[2]
+    said = [entry.msg for entry in stage.logged("two")]
+    assert "The task has left threads running, which nobody can end: left-behind." in said
+
+
+def test_the_thread_that_masks_output_is_not_told_as_left_behind(stage: Stage, worker: WorkerProcess) -> None:
+    assert worker
+    ids = stage.publish({"one": ["tell_secret:hush-hush"]})
+    stage.wait(ids["one"], "failed")
+    assert not [entry.msg for entry in stage.logged("one") if "left" in entry.msg]
+
+
+def test_a_task_that_forks_and_returns_twice_is_reported_once(stage: Stage, start_worker: StartWorker) -> None:
+    start_worker("-c", "1")
+    ids = stage.publish({"one": ["fork_and_return"], "two": ["succeed"]})
+    for task_instance_id in ids.values():
+        stage.wait(task_instance_id, "success")
+    assert len({entry["pid"] for entry in stage.entries("start")}) == 1
+
+
 def test_a_command_in_the_background_ends_with_its_task(stage: Stage, worker: WorkerProcess) -> None:
     assert worker
     pids = stage.settings.home / "pids"

@@ -1,0 +1,67 @@
+"""The state of a child process that user code may change; it is put back, so that the next attempt finds it as it was.
+
+What imported modules keep is theirs, and so is `sys.path`: it is there for the next attempt, as in any process that
+runs several tasks.
+"""
+
+import locale
+import logging
+import os
+import resource
+import signal
+import sys
+import threading
+from contextlib import suppress
+
+from turnout.executor import masked_pipe
+
+#: Those that the system or Python itself minds.
+_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+_LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+
+
+class ChildState:
+    """A snapshot of this process, taken when an attempt begins."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._environ = dict(os.environ)
+        self._umask = os.umask(0)
+        os.umask(self._umask)
+        self._handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._locale = locale.setlocale(locale.LC_ALL)
+        self._limits = {limit: resource.getrlimit(limit) for limit in _LIMITS}
+        self._argv = list(sys.argv)
+        self._threads = set(threading.enumerate())
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy of the child that user code has made, and not the child itself."""
+        return os.getpid() != self._pid
+
+    def restore(self) -> None:
+        """Put everything back; once."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in self._handlers.items():
+            if handler is not None and signal.getsignal(number) != handler:
+                signal.signal(number, handler)
+        with suppress(OSError):  # it may have closed that, too
+            os.fchdir(self._folder)
+            os.close(self._folder)
+        os.umask(self._umask)
+        if os.environ != self._environ:
+            os.environ.clear()
+            os.environ.update(self._environ)
+        if locale.setlocale(locale.LC_ALL) != self._locale:
+            locale.setlocale(locale.LC_ALL, self._locale)
+        for limit, values in self._limits.items():
+            with suppress(ValueError, OSError):  # a hard limit that was lowered stays so, unless we are root
+                resource.setrlimit(limit, values)
+        sys.argv[:] = self._argv
+        logging.disable(logging.NOTSET)
+
+    def threads_left(self) -> list[str]:
+        """Name the threads that the attempt has left running."""
+        names = {thread.name for thread in set(threading.enumerate()) - self._threads}
+        return sorted(names - {masked_pipe.THREAD_NAME})
