@@ -21,7 +21,8 @@ FENCED = re.compile(r"```(python|console)\n(.*?)```", re.DOTALL)
 LASTING = ("up", "scheduler", "dag-processor", "worker")
 #: These change something, and are therefore given only once.
 CHANGING = re.compile(
-    r"turnout (dags (trigger|pause|unpause)|(tasks|runs) (clear|mark|cancel|delete)|pools set|db migrate)"
+    r"turnout (dags (trigger|pause|unpause)|(tasks|runs) (clear|mark|cancel|delete)|pools set|db migrate"
+    r"|workers (drain|undrain)|queues (pause|unpause))"
 )
 #: What differs from one time to another, and what stands for it in a comparison.
 VARYING = (
