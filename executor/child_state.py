@@ -15,8 +15,11 @@ from contextlib import suppress
 
 from turnout.executor import masked_pipe
 
-#: Those that the system or Python itself minds.
-_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+#: Those that programs use; asking for all 62 would take as long as all the rest.
+_SIGNALS = [
+    getattr(signal, f"SIG{name}")
+    for name in "TERM INT HUP QUIT USR1 USR2 ALRM VTALRM PROF CHLD PIPE XCPU XFSZ WINCH TSTP CONT".split()
+]
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 
@@ -56,8 +59,9 @@ class ChildState:
         if locale.setlocale(locale.LC_ALL) != self._locale:
             locale.setlocale(locale.LC_ALL, self._locale)
         for limit, values in self._limits.items():
-            with suppress(ValueError, OSError):  # a hard limit that was lowered stays so, unless we are root
-                resource.setrlimit(limit, values)
+            if resource.getrlimit(limit) != values:
+                with suppress(ValueError, OSError):  # a hard limit that was lowered stays so, unless we are root
+                    resource.setrlimit(limit, values)
         sys.argv[:] = self._argv
         logging.disable(logging.NOTSET)
 
