@@ -18,7 +18,24 @@ from turnout.executor import masked_pipe
 #: Those that programs use; asking for all 62 would take as long as all the rest.
 _SIGNALS = [
     getattr(signal, f"SIG{name}")
-    for name in "TERM INT HUP QUIT USR1 USR2 ALRM VTALRM PROF CHLD PIPE XCPU XFSZ WINCH TSTP CONT".split()
+    for name in [
+        "TERM",
+        "INT",
+        "HUP",
+        "QUIT",
+        "USR1",
+        "USR2",
+        "ALRM",
+        "VTALRM",
+        "PROF",
+        "CHLD",
+        "PIPE",
+        "XCPU",
+        "XFSZ",
+        "WINCH",
+        "TSTP",
+        "CONT",
+    ]
 ]
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
