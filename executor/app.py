@@ -51,6 +51,7 @@ def make_app(settings: Settings, queues: Iterable[str] = ()) -> Celery:
         broker_transport_options=_redis_options() if on_redis else _amqp_options(),
         worker_cancel_long_running_tasks_on_connection_loss=False,
     )
+    app.events.dispatcher_cls = "turnout.executor.dispatcher:BackgroundDispatcher"
     app.task(_run_by_hand_off, name=ATTEMPT_TASK, ignore_result=True, acks_late=False)
     return app
 
@@ -90,7 +91,8 @@ def _redis_options() -> dict[str, Any]:
 
 
 def _amqp_options() -> dict[str, Any]:
-    return {"confirm_publish": True}
+    """Options for RabbitMQ; without the time-outs, whoever waits for an answer of one that hangs waits for ever."""
+    return {"confirm_publish": True, "read_timeout": SOCKET_TIMEOUT_S, "write_timeout": SOCKET_TIMEOUT_S}
 
 
 def _run_by_hand_off() -> Never:

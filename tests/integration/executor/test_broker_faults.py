@@ -1,0 +1,53 @@
+"""A worker behind a network that fails: its broker accepts connections and answers nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.conftest import Servers
+from tests.integration.executor.conftest import ON_BOTH_BROKERS, Stage, WorkerProcess
+from tests.proxy import Proxy
+from turnout.metadata.messages import BrokerUnavailableError
+
+
+@pytest.fixture
+def proxy(broker_kind: str, servers: Servers, request: pytest.FixtureRequest) -> Iterator[Proxy]:
+    server: tuple[str, int] | Path = servers.broker_socket
+    if broker_kind == "rabbitmq":
+        url = urlsplit(request.getfixturevalue("own_rabbitmq"))
+        server = (url.hostname or "127.0.0.1", url.port or 5672)
+    with Proxy(server) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def broker_url(broker_kind: str, proxy: Proxy, broker_number: int, request: pytest.FixtureRequest) -> str:
+    if broker_kind == "valkey":
+        assert request.getfixturevalue("own_valkey")
+        return f"redis://127.0.0.1:{proxy.port}/{broker_number}"
+    url = urlsplit(request.getfixturevalue("own_rabbitmq"))
+    login = url.netloc.rpartition("@")[0]
+    return url._replace(netloc=f"{login}@127.0.0.1:{proxy.port}").geturl()
+
+
+@ON_BOTH_BROKERS
+def test_what_runs_is_recorded_while_the_broker_hangs_and_new_work_starts_afterwards(
+    stage: Stage, worker: WorkerProcess, proxy: Proxy
+) -> None:
+    gate = stage.settings.home / "gate"
+    ids = stage.publish({"one": [f"wait_for:{gate}"], "limited": ["hang"]})
+    stage.wait_for_start(2)
+    proxy.hang()
+    gate.touch()
+    assert stage.wait(ids["one"], "success").try_number == 1
+    assert stage.wait(ids["limited"], "failed").cause == "timeout"
+    messages = stage.queue(stage.insert({"one": ["succeed"]})["one"])
+    with pytest.raises(BrokerUnavailableError):
+        stage.broker.publish(messages)
+    proxy.forward()
+    stage.broker.publish(messages)
+    stage.wait(messages[0].task_instance_id, "success")
+    assert len(stage.entries("start")) == 3
+    assert worker.process.poll() is None
