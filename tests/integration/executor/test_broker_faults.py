@@ -45,7 +45,7 @@ def test_what_runs_is_recorded_while_the_broker_hangs_and_new_work_starts_afterw
     assert stage.wait(ids["limited"], "failed").cause == "timeout"
     messages = stage.queue(stage.insert({"one": ["succeed"]})["one"])
     with pytest.raises(BrokerUnavailableError):
-        stage.broker.publish(messages)
+        stage.broker.depths(["default_pool.default"])
     proxy.forward()
     stage.broker.publish(messages)
     stage.wait(messages[0].task_instance_id, "success")
