@@ -17,7 +17,7 @@ COMMANDS = (
     ("runs", "turnout.cli.runs:app", "List, explain, clear, mark, cancel and delete DAG runs."),
     ("tasks", "turnout.cli.tasks:app", "List, explain, clear, mark, cancel tasks; logs and XComs."),
     ("pools", "turnout.cli.pools:app", "List, set and delete pools."),
-    ("queues", "turnout.cli.queues:app", "List, pause and unpause queues: what waits, and who serves them."),
+    ("queues", "turnout.cli.queues:app", "List, pause and unpause queues: what waits there."),
     ("workers", "turnout.cli.workers:app", "List, drain and undrain workers."),
     ("schedulers", "turnout.cli.schedulers:app", "List schedulers."),
     ("alive", "turnout.cli.alive:alive", "Check that a process holds its lease: for health checks."),

@@ -69,7 +69,7 @@ class HandOff:
         self._on_idle = on_idle
         self._waiting: deque[Request] = deque()
         self._in_claim = 0
-        self._is_draining = False
+        self.is_draining = False
         self._is_closed = False
         self._claimer: Claimer | None = None
         self._hub: Hub | None = None
@@ -126,12 +126,12 @@ class HandOff:
 
     def drain(self) -> None:
         """Start nothing more: return what has not started, and call `on_idle` when all that runs has finished."""
-        self._is_draining = True
+        self.is_draining = True
         self.set_closed(closed=True)
 
     def set_closed(self, *, closed: bool) -> None:
         """Start nothing new, and return what has not started; or go on. What runs goes on in any case."""
-        self._is_closed = closed or self._is_draining
+        self._is_closed = closed or self.is_draining
         if self._claimer is not None:
             self._claimer.set_returning(returns=self._is_closed)
         self._admit()
@@ -147,7 +147,7 @@ class HandOff:
         self._end_drain()
 
     def _end_drain(self) -> None:
-        if self._is_draining and not self._waiting and not self._in_claim and not len(self._roster):
+        if self.is_draining and not self._waiting and not self._in_claim and not len(self._roster):
             self._on_idle()
 
     def _drop(self, request: Request) -> None:

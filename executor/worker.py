@@ -137,14 +137,19 @@ class Worker:
         self._shutdown.listen()
         self._shutdown.start()
         self._hand_off.connect(self._celery.hub, self._celery.pool, self._claims)
-        self._celery.start()
+        try:
+            self._celery.start()
+        finally:  # also when the event loop was left by an exception: a term that is not ended holds up others
+            self._stop_services()
+        log.info("worker.stopped", exit_code=self._celery.exitcode or 0)
+        return self._celery.exitcode or 0
+
+    def _stop_services(self) -> None:
         for service in (self._claims, self._outcomes, self._heartbeat, self._channel, self._stopper, self._shutdown):
             service.stop()
         self._heartbeat.end_term()
         self._logs.stop()
         self._engine.dispose()
-        log.info("worker.stopped", exit_code=self._celery.exitcode or 0)
-        return self._celery.exitcode or 0
 
     def _on_ready(self, _consumer: Any) -> None:
         """Start what needs a worker that can consume; the heartbeat registers it."""
@@ -169,6 +174,8 @@ class Worker:
 
     def _mind_door(self, closed_for: str | None) -> None:
         """Take nothing new for a reason, or take work when there is none; what runs goes on in either case."""
+        if self._hand_off.is_draining:  # this door does not open again
+            return
         self._celery.consumer.set_closed(closed=closed_for is not None)
         self._hand_off.set_closed(closed=closed_for is not None)
         log.info("worker.closed" if closed_for else "worker.opened", reason=closed_for)

@@ -150,13 +150,14 @@ _STOP = text(f"""
 """)  # noqa: S608  only constants of the law
 
 _SCHEDULE_DUE = text("""
-    UPDATE task_instance SET state = 'scheduled', scheduled_at = clock_timestamp()
-    WHERE id IN (
+    WITH due AS MATERIALIZED (
         SELECT id FROM task_instance
         WHERE state IN ('up_for_retry', 'up_for_reschedule') AND next_try_at <= now()
         ORDER BY next_try_at LIMIT :limit
         FOR UPDATE SKIP LOCKED
-    ) AND state IN ('up_for_retry', 'up_for_reschedule')
+    )
+    UPDATE task_instance t SET state = 'scheduled', scheduled_at = clock_timestamp()
+    FROM due d WHERE t.id = d.id AND t.state IN ('up_for_retry', 'up_for_reschedule')
 """)
 
 
