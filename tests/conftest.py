@@ -114,6 +114,12 @@ def broker_url(servers: Servers, broker_number: int, broker_client: "redis.Redis
     return f"redis+socket://{servers.broker_socket}?virtual_host={broker_number}"
 
 
+@pytest.fixture
+def patient_reaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a reaper wait for the answer of a broker that is well, however busy the machine is."""
+    monkeypatch.setattr("turnout.scheduler.lost_messages.PATIENCE_S", 60.0)
+
+
 @pytest.fixture(scope="session")
 def eventually() -> Callable[..., object]:
     """Wait until a check gives a true result, and return it."""

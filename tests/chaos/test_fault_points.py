@@ -37,6 +37,8 @@ from turnout.metadata.states import TaskState
 from turnout.metadata.tables import metadata
 from turnout.scheduler.repair import Reaper
 
+pytestmark = pytest.mark.usefixtures("patient_reaper")
+
 Eventually = Callable[..., object]
 QUEUE = "default_pool.default"
 #: The points are dealt out to so many tests, and each is a test of its own there.

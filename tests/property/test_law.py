@@ -16,6 +16,8 @@ from tests.property.stand_ins import Chance
 from tests.property.stories import STORIES
 from turnout.config.settings import SchedulerSettings, Settings
 
+pytestmark = pytest.mark.usefixtures("patient_reaper")
+
 #: So many examples without a story take some 20 s, and a tenth of them with each story as much again. `make
 #: test-property` asks for more, of which no two runs are the same.
 EXAMPLES = int(os.environ.get("TURNOUT_TEST_EXAMPLES", "0"))

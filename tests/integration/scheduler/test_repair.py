@@ -20,6 +20,8 @@ from turnout.metadata.processes import Registration
 from turnout.scheduler.lease import Lease
 from turnout.scheduler.repair import Reaper, Repaired
 
+pytestmark = pytest.mark.usefixtures("patient_reaper")
+
 QUEUE = "default_pool.default"
 
 
