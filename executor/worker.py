@@ -165,12 +165,12 @@ class Worker:
             self._hand_off.from_thread(self._follow_pools, sorted(new), sorted(gone))
 
     def _follow_pools(self, new: Sequence[str], gone: Sequence[str]) -> None:
+        log.info("worker.pools", new=new, gone=gone)  # a connection that breaks here is followed by one that knows
         for queue in self._options.queues:
             for pool in new:
                 self._celery.consumer.serve(declared_queue(self._app.conf.broker_url, celery_queue(pool, queue)))
             for pool in gone:
                 self._celery.consumer.leave(celery_queue(pool, queue))
-        log.info("worker.pools", new=new, gone=gone)
 
     def _mind_door(self, closed_for: str | None) -> None:
         """Take nothing new for a reason, or take work when there is none; what runs goes on in either case."""

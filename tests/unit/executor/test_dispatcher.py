@@ -30,6 +30,7 @@ def make(producer: SlowProducer) -> BackgroundDispatcher:
     dispatcher = app.events.Dispatcher(enabled=False)
     assert isinstance(dispatcher, BackgroundDispatcher)
     dispatcher.enabled, dispatcher.producer = True, producer
+    dispatcher.open_producer = lambda: producer  # type: ignore[method-assign]
     return dispatcher
 
 
