@@ -19,6 +19,7 @@ COMMANDS = (
     ("pools", "turnout.cli.pools:app", "List, set and delete pools."),
     ("queues", "turnout.cli.queues:app", "List, pause and unpause queues: what waits there."),
     ("workers", "turnout.cli.workers:app", "List, drain and undrain workers."),
+    ("callbacks", "turnout.cli.callbacks:app", "List callbacks, and print what they said."),
     ("schedulers", "turnout.cli.schedulers:app", "List schedulers."),
     ("alive", "turnout.cli.alive:alive", "Check that a process holds its lease: for health checks."),
     ("db", "turnout.cli.db:app", "Create, upgrade and check the metadata database."),

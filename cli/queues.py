@@ -38,7 +38,7 @@ def list_(output: OutputOption = Output.TABLE) -> None:
     Waiting is in the database only, queued is published as well, depth is what the broker holds.
     """
     rows = in_database(list_queues)
-    depths = _depths([row.celery_queue for row in rows])
+    depths = _depths([row.celery_queue for row in rows if row.pool is not None])
     queues = [replace(row, depth=depths.get(row.celery_queue)) for row in rows]
     empty = "No queues: nothing waits or runs, and no worker is alive."
     show_page(Page(queues, is_cut=False), _COLUMNS, output, empty=empty)

@@ -7,6 +7,7 @@ import typer
 from turnout.cli.serving import default_name
 from turnout.config.logging import configure_logging
 from turnout.config.settings import load_settings
+from turnout.metadata.callbacks import CALLBACK_QUEUE
 
 
 def worker(
@@ -26,18 +27,26 @@ def worker(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("-n", "--name", help="Name of this worker.")] = None,
+    *,
+    callbacks: Annotated[
+        bool, typer.Option(help="Also run callbacks, which take no slots. A worker only for them: -q callbacks.")
+    ] = True,
 ) -> None:
     """Run tasks: a Celery worker."""
     from turnout.executor.worker import Worker, WorkerOptions  # noqa: PLC0415  Celery loads slowly
 
     settings = load_settings()
     most, least = (concurrency, None) if autoscale is None else _bounds(autoscale, concurrency)
+    served = _names(queues)
+    if not callbacks and CALLBACK_QUEUE in served:
+        raise typer.BadParameter("give either -q callbacks or --no-callbacks")
     options = WorkerOptions(
         name=name or default_name("worker"),
-        queues=_names(queues),
+        queues=served,
         pools=None if pools is None else _names(pools),
         concurrency=most or settings.worker.concurrency,
         least_children=least,
+        runs_callbacks=callbacks,
     )
     configure_logging(settings.log, process="worker", worker=options.name)
     raise typer.Exit(Worker(settings, options).run())

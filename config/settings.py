@@ -76,6 +76,7 @@ class WorkerSettings(Section):
     lease_s: Seconds = Field(15, description="A worker that has not renewed its lease for so long is dead.")
     kill_grace_s: Seconds = Field(5, description="Time between asking an attempt to stop and killing it.")
     import_timeout_s: Seconds = Field(30, description="Longest import of a DAG file by a worker.")
+    callback_timeout_s: Seconds = Field(60, description="Longest time for one callback; then it is killed.")
     max_tasks_per_child: Count = Field(500, description="Attempts after which a child process is replaced.")
     max_log_per_attempt_mb: Count = Field(
         50, description="Largest log (MiB) of an attempt; what it says beyond is not kept, and the task goes on."

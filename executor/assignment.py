@@ -7,10 +7,13 @@ losing the broker or a child never leaves half a message behind. What is large g
 from dataclasses import dataclass
 from typing import Literal
 
+from turnout.tasks.callbacks import Call
 from turnout.tasks.context import RunFacts
 
 #: JSON above this size, in bytes, goes over the channel.
 INLINE_BYTES = 2048
+#: From the time at which a callback should have stopped to that at which its process is killed, in seconds.
+_KILL_GRACE_S = 5
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,25 @@ class Assignment:
     fetch_conf: bool  # the run's conf is large: ask the channel for it
     import_timeout_s: float
     xcom_max_bytes: int
+
+
+@dataclass(frozen=True)
+class CallbackAssignment:
+    """All that a callback process needs for one callback."""
+
+    assignment: Assignment  # of the task instance; without a task it is one of the run
+    call: Call
+    timeout_s: float  # for the callbacks themselves; the process is killed somewhat later
+
+    @property
+    def deadline_s(self) -> float:
+        """After how long the process is killed: it may have to start and to import the DAG file first."""
+        return self.assignment.import_timeout_s + self.timeout_s + _KILL_GRACE_S
+
+
+def too_long(timeout_s: float) -> str:
+    """Say that callbacks took too long."""
+    return f"It took longer than {timeout_s:g} s (setting worker.callback_timeout_s)."
 
 
 @dataclass(frozen=True)

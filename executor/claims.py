@@ -1,7 +1,5 @@
 """Claiming: messages that have arrived become attempts that this worker owns, a batch in one transaction."""
 
-import json
-import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,20 +8,17 @@ from uuid import UUID
 import structlog
 
 from turnout.config.outage import Outage
-from turnout.config.settings import Settings
-from turnout.executor.assignment import INLINE_BYTES, Assignment
+from turnout.executor.assigning import Assigner
 from turnout.executor.inbox import Inbox
 from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import Service
 from turnout.executor.term import Term
-from turnout.executor.verdict import used_tries
 from turnout.metadata import attempts
 from turnout.metadata.attempts import AttemptKey, ClaimedAttempt
 from turnout.metadata.engine import Connection, Engine, transact
 from turnout.metadata.errors import MetadataError
 from turnout.metadata.states import Cause
 from turnout.metadata.versions import Content, VersionCache
-from turnout.tasks.context import RunFacts
 
 log = structlog.get_logger(__name__)
 
@@ -38,11 +33,10 @@ class Claims(Service):
     """The thread that claims.
 
     Args:
-        settings: where DAG files and logs are, and limits.
         engine: the metadata database.
         roster: takes up what is claimed.
         term: whose worker id the claims carry.
-        channel: path of the channel's socket.
+        assigner: writes the assignments.
         log_file: names the file into which an attempt writes its log.
         on_claimed: told, from this thread, which requests were dropped and which attempts were claimed.
         on_returned: told, from this thread, which requests went back unstarted.
@@ -51,21 +45,19 @@ class Claims(Service):
     def __init__(
         self,
         *,
-        settings: Settings,
         engine: Engine,
         roster: Roster,
         term: Term,
-        channel: str,
+        assigner: Assigner,
         log_file: Callable[[ClaimedAttempt], Path],
         on_claimed: Callable[[Sequence[Request], Sequence[HeldAttempt]], None],
         on_returned: Callable[[Sequence[Request]], None],
     ) -> None:
         super().__init__("claims")
-        self._settings = settings
         self._engine = engine
         self._roster = roster
         self._term = term
-        self._channel = channel
+        self._assigner = assigner
         self._log_file = log_file
         self._on_claimed = on_claimed
         self._on_returned = on_returned
@@ -127,36 +119,8 @@ class Claims(Service):
 
     def _hold(self, attempt: ClaimedAttempt, content: Content, request: Request) -> HeldAttempt:
         task = content["tasks"].get(attempt.task_id, _TASK_OF_NO_VERSION)
-        return HeldAttempt(attempt, task, request, self._assign(attempt))
-
-    def _assign(self, attempt: ClaimedAttempt) -> Assignment:
-        fetch_conf = bool(attempt.conf) and len(json.dumps(attempt.conf)) > INLINE_BYTES
-        return Assignment(
-            facts=RunFacts(
-                dag_id=attempt.dag_id,
-                run_id=attempt.run_id,
-                task_id=attempt.task_id,
-                attempt_id=str(attempt.attempt_id),
-                run_type=attempt.run_type,
-                logical_date=attempt.logical_date,
-                data_interval_start=attempt.data_interval_start,
-                data_interval_end=attempt.data_interval_end,
-                run_after=attempt.run_after,
-                conf={} if fetch_conf else attempt.conf,
-                map_index=attempt.map_index,
-                try_number=used_tries(attempt),
-                max_tries=attempt.max_tries,
-            ),
-            dag_file=str(self._settings.dags_path / attempt.file_path),
-            dags_folder=str(self._settings.dags_path),
-            log_file=str(self._log_file(attempt)),
-            log_max_bytes=self._settings.worker.max_log_per_attempt_mb << 20,
-            token=secrets.token_hex(16),
-            channel=self._channel,
-            fetch_conf=fetch_conf,
-            import_timeout_s=self._settings.worker.import_timeout_s,
-            xcom_max_bytes=self._settings.xcom.max_bytes,
-        )
+        assignment = self._assigner.assign(attempt, self._log_file(attempt))
+        return HeldAttempt(attempt, task, request, assignment)
 
     def _wake(self) -> None:
         self._inbox.close()

@@ -8,14 +8,18 @@ at once goes to the first process of the system, as always.
 import ctypes
 import os
 import signal
+import subprocess
+import threading
 import time
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 #: From <linux/prctl.h>.
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 #: Between asking leftovers to end and killing them.
 GRACE_S = 1.0
@@ -28,6 +32,39 @@ def take_in_orphans() -> None:
     """Become the parent of all descendants whose own parent ends; without effect where the system cannot do that."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent(parent: int) -> None:
+    """Be killed when the parent ends, whatever ends it; end at once if it has ended already (Linux)."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class Subprocesses:
+    """The processes that a worker's main process starts beside its pool; orphans are looked for at no such moment."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pids: set[int] = set()
+
+    def start(self, command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+        """Start a process."""
+        with self._lock:
+            process = subprocess.Popen(command, **options)
+            self._pids.add(process.pid)
+        return process
+
+    def forget(self, process: "subprocess.Popen[bytes]") -> None:
+        """Take note that a process has ended, and was waited for."""
+        self._pids.discard(process.pid)
+
+    @contextmanager
+    def at_rest(self) -> Iterator[frozenset[int]]:
+        """Start none for the time of the block, which is told the pids of those that there are."""
+        with self._lock:
+            yield frozenset(self._pids)
 
 
 def end_descendants() -> list[str]:

@@ -11,7 +11,7 @@ from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import Service
 from turnout.executor.stopping import Stopper
 from turnout.executor.term import Term
-from turnout.metadata import attempts, processes, routing, wakeups
+from turnout.metadata import attempts, callbacks, processes, routing, wakeups
 from turnout.metadata.attempts import AttemptKey, FinishedAttempt
 from turnout.metadata.engine import Connection, Engine, transact
 from turnout.metadata.errors import MetadataError
@@ -35,6 +35,7 @@ class Beat:
     running: set[AttemptKey]
     pools: Sequence[str]
     closed_for: str | None = None  # why the worker takes nothing new
+    callbacks_wait: bool = False
 
 
 class Heartbeat(Service):
@@ -48,6 +49,7 @@ class Heartbeat(Service):
         stopper: ends attempts that are no longer ours.
         on_pools: told, from this thread, the names of all pools at each beat.
         on_door: told, from this thread, why the worker takes nothing new, or None, when that has changed.
+        on_callbacks: told, from this thread, that callbacks wait, if the worker runs any.
         measure: measures the load, and says whether it is too high.
     """
 
@@ -61,6 +63,7 @@ class Heartbeat(Service):
         stopper: Stopper,
         on_pools: Callable[[Sequence[str]], None],
         on_door: Callable[[str | None], None],
+        on_callbacks: Callable[[], None],
         measure: Callable[[], WorkerLoad],
     ) -> None:
         super().__init__("heartbeat")
@@ -71,6 +74,7 @@ class Heartbeat(Service):
         self._stopper = stopper
         self._on_pools = on_pools
         self._on_door = on_door
+        self._on_callbacks = on_callbacks
         self._measure = measure
         self._is_open: bool | None = None  # not known before the first beat
         self._strays: set[AttemptKey] = set()
@@ -105,6 +109,8 @@ class Heartbeat(Service):
             return
         self._on_pools(beat.pools)
         self._mind_door(beat.closed_for)
+        if beat.callbacks_wait:
+            self._on_callbacks()
         self._give_up_lost(held, beat.running)
         self._finish_strays(beat.running)
 
@@ -140,6 +146,7 @@ class Heartbeat(Service):
             running=attempts.running_on(connection, worker_id),
             pools=pool_names(connection),
             closed_for=closed_for,
+            callbacks_wait=self._registration.runs_callbacks and callbacks.are_waiting(connection),
         )
 
     def _mind_door(self, closed_for: str | None) -> None:

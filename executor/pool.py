@@ -9,7 +9,7 @@ import structlog
 from celery.concurrency.asynpool import AsynPool
 from celery.concurrency.prefork import TaskPool
 
-from turnout.executor.descendants import kill_orphans
+from turnout.executor.descendants import Subprocesses, kill_orphans
 
 log = structlog.get_logger(__name__)
 
@@ -31,10 +31,14 @@ class ChildEnd:
 class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
     """A pool whose error callback receives the `ChildEnd` of a lost child instead of a sentence to parse."""
 
+    #: What the worker runs beside the pool: set once, before the first child can be lost.
+    subprocesses = Subprocesses()
+
     def mark_as_worker_lost(self, job: Any, exitcode: int | None) -> None:
         """Hand the exit code to the job's error callback."""
         job._set(None, (False, ChildEnd(exitcode or 0)))  # noqa: SLF001  what billiard's own method does
-        orphans = kill_orphans({process.pid for process in self._pool})
+        with self.subprocesses.at_rest() as beside:
+            orphans = kill_orphans({process.pid for process in self._pool} | beside)
         if orphans:
             log.warning("attempt.orphans_killed", count=orphans)
 

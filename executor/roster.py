@@ -61,6 +61,16 @@ class Roster:
             self._tokens.pop(attempt.assignment.token, None)
             self.finished += 1
 
+    def let_ask(self, caller: HeldAttempt) -> None:
+        """Let what is no attempt of this worker's, but works for one, ask over the channel."""
+        with self._lock:
+            self._tokens[caller.assignment.token] = caller
+
+    def let_ask_no_more(self, caller: HeldAttempt) -> None:
+        """Answer it no longer."""
+        with self._lock:
+            self._tokens.pop(caller.assignment.token, None)
+
     def running(self) -> list[HeldAttempt]:
         """List the attempts whose outcome is not known yet."""
         with self._lock:

@@ -26,13 +26,15 @@ class Shutdown(Service):
         roster: the attempts held.
         stopper: ends them.
         drain: begins the drain; called from this thread.
+        hurry: ends what runs beside attempts.
     """
 
-    def __init__(self, roster: Roster, stopper: Stopper, drain: Callable[[], None]) -> None:
+    def __init__(self, roster: Roster, stopper: Stopper, drain: Callable[[], None], hurry: Callable[[], None]) -> None:
         super().__init__("shutdown")
         self._roster = roster
         self._stopper = stopper
         self._drain = drain
+        self._hurry = hurry
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._received = 0
 
@@ -61,6 +63,7 @@ class Shutdown(Service):
             log.warning("worker.stopping_attempts", signal=name, running=len(running))
             for attempt in running:
                 self._stopper.stop_attempt(attempt, Cause.WORKER_STOPPED)
+            self._hurry()
         else:
             log.error("worker.gave_up", signal=name, running=len(running))
             os._exit(1)

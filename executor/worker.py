@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -17,6 +18,8 @@ from kombu.exceptions import KombuError
 from turnout.config.masking import Masker
 from turnout.config.settings import Settings
 from turnout.executor.app import declared_queue, make_app, unavailable
+from turnout.executor.assigning import Assigner
+from turnout.executor.callbacks import Callbacks
 from turnout.executor.channel import Channel
 from turnout.executor.claims import Claims, Request
 from turnout.executor.descendants import take_in_orphans
@@ -25,7 +28,8 @@ from turnout.executor.heartbeat import Heartbeat
 from turnout.executor.isolation import forget_parent
 from turnout.executor.load import LoadMeter
 from turnout.executor.log_keeping import LogKeeping
-from turnout.executor.outcomes import Outcomes
+from turnout.executor.outcomes import Ended, Outcomes
+from turnout.executor.pool import AttemptPool
 from turnout.executor.roster import Roster
 from turnout.executor.shutdown import Shutdown
 from turnout.executor.stopping import Stopper
@@ -56,6 +60,7 @@ class WorkerOptions:
         pools: pools that it serves; None for all, also those made later.
         concurrency: attempts that it runs at the same time.
         least_children: with this, children come and go with the work, from so many to one for each slot.
+        runs_callbacks: whether it also runs callbacks, which take no slots.
     """
 
     name: str
@@ -63,6 +68,7 @@ class WorkerOptions:
     pools: Sequence[str] | None
     concurrency: int
     least_children: int | None = None
+    runs_callbacks: bool = True
 
 
 class Worker:
@@ -92,7 +98,7 @@ class Worker:
             self._engine,
             roster,
             masker=Masker(settings.passwords()),
-            on_finished=lambda ended: self._hand_off.from_thread(self._hand_off.take_finished, ended),
+            on_finished=self._note_finished,
         )
         self._hand_off = HandOff(
             slots=options.concurrency,
@@ -104,12 +110,21 @@ class Worker:
         )
         self._logs = LogKeeping(settings, roster)
         self._channel = Channel(self._engine, roster, self._stopper)
-        self._claims = Claims(
-            settings=settings,
+        assigner = Assigner(settings, self._channel.path)
+        self._callbacks = Callbacks(
+            settings,
             engine=self._engine,
             roster=roster,
             term=term,
-            channel=self._channel.path,
+            assigner=assigner,
+            folder=Path(self._channel.path).parent,
+            subprocesses=AttemptPool.subprocesses,
+        )
+        self._claims = Claims(
+            engine=self._engine,
+            roster=roster,
+            term=term,
+            assigner=assigner,
             log_file=self._logs.file_of,
             on_claimed=partial(self._hand_off.from_thread, self._hand_off.take_claimed),
             on_returned=partial(self._hand_off.from_thread, self._hand_off.take_returned),
@@ -122,9 +137,12 @@ class Worker:
             stopper=self._stopper,
             on_pools=self._note_pools,
             on_door=lambda reason: self._hand_off.from_thread(self._mind_door, reason),
+            on_callbacks=self._callbacks.look,
             measure=LoadMeter(roster, settings.worker.max_load, settings.worker.max_memory_mb).measure,
         )
-        self._shutdown = Shutdown(roster, self._stopper, lambda: self._hand_off.from_thread(self._drain))
+        self._shutdown = Shutdown(
+            roster, self._stopper, lambda: self._hand_off.from_thread(self._drain), self._callbacks.hurry
+        )
         self._celery = _make_controller(self._app, settings, options, self._on_ready, self._hand_off.receive)
         self._pools = set(pools)
 
@@ -145,6 +163,7 @@ class Worker:
         return self._celery.exitcode or 0
 
     def _stop_services(self) -> None:
+        self._callbacks.stop()  # while the heartbeat still keeps them from being given to others
         for service in (self._claims, self._outcomes, self._heartbeat, self._channel, self._stopper, self._shutdown):
             service.stop()
         self._heartbeat.end_term()
@@ -153,10 +172,16 @@ class Worker:
 
     def _on_ready(self, _consumer: Any) -> None:
         """Start what needs a worker that can consume; the heartbeat registers it."""
-        for service in (self._stopper, self._channel, self._claims, self._outcomes, self._heartbeat):
+        services = self._stopper, self._channel, self._callbacks, self._claims, self._outcomes, self._heartbeat
+        for service in services:
             service.start()
         self._logs.start()
         log.info("worker.ready", queues=sorted(self._app.amqp.queues.consume_from), slots=self._options.concurrency)
+
+    def _note_finished(self, ended: Sequence[Ended]) -> None:
+        self._hand_off.from_thread(self._hand_off.take_finished, ended)
+        if self._options.runs_callbacks and any(attempt.task.get("callbacks") for attempt, _ in ended):
+            self._callbacks.look()  # it may have called for one
 
     def _note_pools(self, pools: Sequence[str]) -> None:
         if self._options.pools is None and set(pools) != self._pools:
@@ -178,11 +203,13 @@ class Worker:
             return
         self._celery.consumer.set_closed(closed=closed_for is not None)
         self._hand_off.set_closed(closed=closed_for is not None)
+        self._callbacks.set_closed(closed=closed_for is not None or not self._options.runs_callbacks)
         log.info("worker.closed" if closed_for else "worker.opened", reason=closed_for)
 
     def _drain(self) -> None:
         if self._celery.consumer is not None:
             self._celery.consumer.set_closed(closed=True)
+        self._callbacks.set_closed(closed=True)
         self._hand_off.drain()
 
     def _shut_down(self) -> None:
@@ -199,6 +226,7 @@ def _registration(settings: Settings, options: WorkerOptions) -> Registration:
         queues=options.queues,
         pools=options.pools,
         slots=options.concurrency,
+        runs_callbacks=options.runs_callbacks,
     )
 
 

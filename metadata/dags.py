@@ -71,13 +71,13 @@ _SAVE_VERSION = text("""
 
 _SAVE = text("""
     INSERT INTO dag (dag_id, is_paused, is_active, file_path, current_version_id, max_active_runs, max_active_tasks,
-                     tags, description, parsed_at)
+                     tags, description, callbacks, parsed_at)
     VALUES (:dag_id, :is_paused, true, :file_path, :version_id, :max_active_runs, :max_active_tasks, :tags,
-            :description, now())
+            :description, :callbacks, now())
     ON CONFLICT (dag_id) DO UPDATE
     SET is_active = true, file_path = EXCLUDED.file_path, current_version_id = EXCLUDED.current_version_id,
         max_active_runs = EXCLUDED.max_active_runs, max_active_tasks = EXCLUDED.max_active_tasks,
-        tags = EXCLUDED.tags, description = EXCLUDED.description,
+        tags = EXCLUDED.tags, description = EXCLUDED.description, callbacks = EXCLUDED.callbacks,
         parsed_at = EXCLUDED.parsed_at
 """)
 
@@ -133,6 +133,7 @@ def save_dag(connection: Connection, file_path: str, dag: DeclaredDag, *, paused
             "max_active_tasks": dag.content["max_active_tasks"],
             "tags": dag.content["tags"],
             "description": dag.content["description"],
+            "callbacks": dag.content["callbacks"] or None,
         },
     )
 

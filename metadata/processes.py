@@ -48,6 +48,7 @@ class Registration:
     queues: Sequence[str] | None = None
     pools: Sequence[str] | None = None  # None: all pools
     slots: int | None = None
+    runs_callbacks: bool = False
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
     version: str = field(default_factory=lambda: version("turnout"))
@@ -92,9 +93,10 @@ def register(connection: Connection, registration: Registration) -> int:
     return int(
         connection.execute(
             text("""
-                INSERT INTO process (kind, name, hostname, pid, version, lease_expires_at, queues, pools, slots)
+                INSERT INTO process (kind, name, hostname, pid, version, lease_expires_at, queues, pools, slots,
+                                     runs_callbacks)
                 VALUES (:kind, :name, :hostname, :pid, :version, clock_timestamp() + make_interval(secs => :lease_s),
-                        :queues, :pools, :slots)
+                        :queues, :pools, :slots, :runs_callbacks)
                 RETURNING id
             """),
             {

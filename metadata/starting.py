@@ -128,12 +128,13 @@ _KEEP_TURNS = text("""
 _CREATE_TASK_INSTANCES = text("""
     INSERT INTO task_instance (dag_run_id, dag_id, task_id, max_tries, pool, pool_slots, extra_pools, queue,
                                run_priority, priority_weight, run_date, max_active_tis_per_dag,
-                               max_active_tis_per_dagrun)
+                               max_active_tis_per_dagrun, callbacks)
     SELECT r.id, r.dag_id, t.key, (t.value ->> 'retries')::int, t.value ->> 'pool', (t.value ->> 'pool_slots')::int,
            NULLIF(t.value -> 'extra_pools', 'null'), t.value ->> 'queue', r.priority,
            (t.value ->> 'priority_weight')::int,
            CASE WHEN r.run_type = 'backfill' THEN r.started_at ELSE COALESCE(r.logical_date, r.run_after) END,
-           (t.value ->> 'max_active_tis_per_dag')::int, (t.value ->> 'max_active_tis_per_dagrun')::int
+           (t.value ->> 'max_active_tis_per_dag')::int, (t.value ->> 'max_active_tis_per_dagrun')::int,
+           (SELECT array_agg(c.event) FROM jsonb_array_elements_text(t.value -> 'callbacks') c (event))
     FROM dag_run r JOIN dag_version v ON v.id = r.dag_version_id, jsonb_each(v.content -> 'tasks') t
     WHERE r.id = ANY(:run_ids)
     ON CONFLICT DO NOTHING

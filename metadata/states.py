@@ -73,6 +73,25 @@ class Cause(StrEnum):
     POOL_TOO_SMALL = "pool_too_small"
 
 
+class TaskEvent(StrEnum):
+    """What callbacks are called for: `on_<event>_callback`. Those of a run know `success` and `failure` only."""
+
+    EXECUTE = "execute"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    RETRY = "retry"
+    SKIPPED = "skipped"
+
+
+class CallbackState(StrEnum):
+    """State of a callback that a transition has called for."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
 FINISHED = frozenset(
     {TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED}
 )

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSON, JSONB
 from sqlalchemy.sql.type_api import TypeEngine
 
-from turnout.metadata.states import ACTIVE, UNFINISHED, Outcome, RunState, TaskState
+from turnout.metadata.states import ACTIVE, UNFINISHED, CallbackState, Outcome, RunState, TaskEvent, TaskState
 
 metadata = MetaData(
     naming_convention={
@@ -79,6 +79,7 @@ dag = Table(
     _required("max_active_tasks", Integer(), "16"),  # of one run
     _required("tags", ARRAY(Text), "'{}'"),
     Column("description", Text),
+    Column("callbacks", ARRAY(Text)),  # the events of its runs that it has callbacks for
     _time("parsed_at"),
     # From when on its timetable counts, as it is: unpaused, first seen, or changed. What came due earlier was missed.
     _time("scheduled_since", required=True),
@@ -204,6 +205,7 @@ task_instance = Table(
     _required("pool_slots", Integer()),
     Column("extra_pools", JSONB),  # further pools that it takes slots of at the same time: {name: slots}
     _required("queue", Text()),
+    Column("callbacks", ARRAY(Text)),  # the events that its task has callbacks for
     # The order in which task instances are queued: these two, then run_date, then id.
     _required("run_priority", Integer(), "0"),  # that of its run
     _required("priority_weight", Integer()),
@@ -275,6 +277,38 @@ task_attempt = Table(
     Column("error", Text),
     _one_of("outcome", Outcome),
     Index("ix_task_attempt_task_instance_id", "task_instance_id"),
+)
+
+#: What callbacks are to be run: a row is made by the transition that calls for them, by triggers of `task_instance` and
+#: `dag_run`, so that no transition is without its row, whoever made it and however it died right after.
+callback = Table(
+    "callback",
+    metadata,
+    _id(),
+    Column("dag_run_id", BigInteger, ForeignKey("dag_run.id", ondelete="CASCADE"), nullable=False),
+    Column("task_instance_id", BigInteger, ForeignKey("task_instance.id", ondelete="CASCADE")),  # null: of the run
+    _required("event", Text()),
+    _required("state", Text(), "'waiting'"),
+    _required("tries", Integer(), "0"),  # how often a worker has started it; more than once if one was lost meanwhile
+    # What the transition led to.
+    _required("subject_state", Text()),
+    Column("attempt_id", Uuid),
+    _required("try_number", Integer(), "0"),  # lost attempts not counted
+    _time("started_at"),
+    _time("ended_at"),
+    Column("error", Text),
+    # How the callback itself went.
+    _time("created_at", required=True),
+    _time("called_at"),
+    _time("done_at"),
+    Column("worker_id", BigInteger),
+    Column("problem", Text),  # why it failed
+    Column("log", Text),  # what it said, as the lines of a log
+    _one_of("event", TaskEvent),
+    _one_of("state", CallbackState),
+    Index("ix_callback_open", "id", postgresql_where=text("state IN ('waiting', 'running')")),
+    Index("ix_callback_dag_run_id", "dag_run_id"),
+    Index("ix_callback_task_instance_id", "task_instance_id"),
 )
 
 #: Where to look: rows left by whoever changed something that a decision depends on.
@@ -364,6 +398,7 @@ process = Table(
     Column("queues", ARRAY(Text)),
     Column("pools", ARRAY(Text)),
     Column("slots", Integer),
+    _required("runs_callbacks", Boolean(), "false"),
     Column("finished_per_s", REAL),
     Column("load", REAL),
     Column("memory_mb", Integer),

@@ -1,5 +1,6 @@
 """What DAG authors import: `from turnout.tasks import dag, task`."""
 
+from turnout.tasks.apprise_notifier import AppriseNotifier
 from turnout.tasks.bash import BashOperator
 from turnout.tasks.context import Context, get_current_context
 from turnout.tasks.dag_decorator import dag
@@ -7,6 +8,7 @@ from turnout.tasks.dags import DAG
 from turnout.tasks.empty import EmptyOperator
 from turnout.tasks.linking import chain
 from turnout.tasks.masking import mask_secret
+from turnout.tasks.notifier import BaseNotifier
 from turnout.tasks.operator import BaseOperator
 from turnout.tasks.python import PythonOperator
 from turnout.tasks.references import XComArg
@@ -31,6 +33,8 @@ from turnout.tasks.trigger_rule import TriggerRule
 
 __all__ = [
     "DAG",
+    "AppriseNotifier",
+    "BaseNotifier",
     "BaseOperator",
     "BashOperator",
     "Context",

@@ -12,6 +12,7 @@ from turnout.tasks.macros import ds, ds_nodash, macros, ts, ts_nodash, ts_nodash
 from turnout.tasks.run_views import DagRunView, TaskInstanceView
 
 if TYPE_CHECKING:
+    from turnout.tasks.dags import DAG
     from turnout.tasks.operator import BaseOperator
     from turnout.tasks.xcom import XComReader
 
@@ -48,20 +49,30 @@ def build_context(task: "BaseOperator", facts: RunFacts, xcom: "XComReader") -> 
 
     Names that depend on a logical date or data interval are left out for a run that has none.
     """
-    dag = task.dag
     instance = TaskInstanceView(task, facts, xcom)
+    context = build_run_context(task.dag, facts)
+    if facts.logical_date is not None:
+        context["task_instance_key_str"] = f"{facts.dag_id}__{facts.task_id}__{ds_nodash(facts.logical_date)}"
+    return {
+        **context,
+        "map_index": facts.map_index,
+        "params": {**({} if task.dag is None else task.dag.params), **task.params, **facts.conf},
+        "task": task,
+        "task_instance": instance,
+        "ti": instance,
+        "try_number": facts.try_number,
+    }
+
+
+def build_run_context(dag: "DAG | None", facts: RunFacts) -> Context:
+    """Gather what is known about a run, its tasks left aside."""
     known = {
         "dag": dag,
         "dag_run": DagRunView(facts),
         "macros": macros(),
-        "map_index": facts.map_index,
-        "params": {**({} if dag is None else dag.params), **task.params, **facts.conf},
+        "params": {**({} if dag is None else dag.params), **facts.conf},
         "run_id": facts.run_id,
-        "task": task,
-        "task_instance": instance,
         "test_mode": False,
-        "ti": instance,
-        "try_number": facts.try_number,
         "data_interval_start": facts.data_interval_start,
         "data_interval_end": facts.data_interval_end,
         **_dated(facts),
@@ -108,5 +119,4 @@ def _dated(facts: RunFacts) -> Context:
         "ts": ts(date),
         "ts_nodash": ts_nodash(date),
         "ts_nodash_with_tz": ts_nodash_with_tz(date),
-        "task_instance_key_str": f"{facts.dag_id}__{facts.task_id}__{ds_nodash(date)}",
     }

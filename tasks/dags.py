@@ -6,6 +6,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypedDict
 
+from turnout.tasks.callbacks import Callbacks, check_callbacks
 from turnout.tasks.dates import check_dates
 from turnout.tasks.declaring import caller, close_dag, collecting, open_dag
 from turnout.tasks.errors import DagError
@@ -48,6 +49,8 @@ class DagArgs(TypedDict, total=False):
     template_searchpath: str | Iterable[str] | None
     user_defined_macros: Mapping[str, Any] | None
     user_defined_filters: Mapping[str, Callable[..., Any]] | None
+    on_success_callback: Callbacks
+    on_failure_callback: Callbacks
 
 
 class DAG:
@@ -78,6 +81,8 @@ class DAG:
         template_searchpath: folders of template files, beside that of the DAG file.
         user_defined_macros: more names for templates.
         user_defined_filters: more filters for templates.
+        on_success_callback: functions to call with the context when a run has succeeded; one, or a list.
+        on_failure_callback: the same when a run has failed.
     """
 
     def __init__(
@@ -103,6 +108,8 @@ class DAG:
         template_searchpath: str | Iterable[str] | None = None,
         user_defined_macros: Mapping[str, Any] | None = None,
         user_defined_filters: Mapping[str, Callable[..., Any]] | None = None,
+        on_success_callback: Callbacks = None,
+        on_failure_callback: Callbacks = None,
         **unknown: Never,
     ) -> None:
         self.dag_id = check_key(dag_id, "dag_id")
@@ -135,6 +142,8 @@ class DAG:
             self.template_searchpath = _as_list(template_searchpath)
             self.user_defined_macros = _as_names(user_defined_macros, "user_defined_macros")
             self.user_defined_filters = _as_names(user_defined_filters, "user_defined_filters")
+            self.on_success_callback = check_callbacks(on_success_callback, "on_success_callback")
+            self.on_failure_callback = check_callbacks(on_failure_callback, "on_failure_callback")
         except DagError as error:
             raise DagError(f"DAG {dag_id!r}: {error}") from None
         if (declarations := collecting()) is not None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Never, TypedDict
 
+from turnout.tasks.callbacks import Callbacks, check_callbacks
 from turnout.tasks.declaring import Place
 from turnout.tasks.errors import DagError
 from turnout.tasks.ids import check_key
@@ -19,6 +20,9 @@ from turnout.tasks.weights import WEIGHT_RULES
 if TYPE_CHECKING:
     from turnout.tasks.context import Context
     from turnout.tasks.dags import DAG
+
+#: The queue name of workers that run callbacks.
+CALLBACK_QUEUE = "callbacks"
 
 #: The multiplier that `retry_exponential_backoff=True` stands for, as in Airflow 2.
 _DOUBLING = 2.0
@@ -46,6 +50,11 @@ class OperatorArgs(TypedDict, total=False):
     params: Mapping[str, Any] | None
     do_xcom_push: bool
     doc_md: str | None
+    on_execute_callback: Callbacks
+    on_success_callback: Callbacks
+    on_failure_callback: Callbacks
+    on_retry_callback: Callbacks
+    on_skipped_callback: Callbacks
     dag: "DAG | None"
 
 
@@ -76,6 +85,11 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         params: values for templates, over those of the DAG.
         do_xcom_push: whether what `execute` returns is kept for other tasks.
         doc_md: what it does, in Markdown.
+        on_execute_callback: functions to call with the context when an attempt has started; one, or a list.
+        on_success_callback: the same when it has succeeded, also when a person has marked it so.
+        on_failure_callback: the same when it has failed for good.
+        on_retry_callback: the same when an attempt has failed and is to be tried again.
+        on_skipped_callback: the same when it was skipped by itself or by a person, not by the graph.
         dag: its DAG; that of the surrounding `with DAG(...)` by default.
     """
 
@@ -112,6 +126,11 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         params: Mapping[str, Any] | None = None,
         do_xcom_push: bool = True,
         doc_md: str | None = None,
+        on_execute_callback: Callbacks = None,
+        on_success_callback: Callbacks = None,
+        on_failure_callback: Callbacks = None,
+        on_retry_callback: Callbacks = None,
+        on_skipped_callback: Callbacks = None,
         dag: "DAG | None" = None,
         **unknown: Never,
     ) -> None:
@@ -129,13 +148,18 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         self.depends_on_past = check_type(depends_on_past, bool, "depends_on_past") or self.wait_for_downstream
         (self.pool, self.pool_slots), *extra = _as_pools(pool, pool_slots)
         self.extra_pools = dict(extra)
-        self.queue = check_key(queue, "queue")
+        self.queue = _as_queue(queue)
         self.priority_weight = check_type(priority_weight, int, "priority_weight")
         self.weight_rule = check_choice(weight_rule, WEIGHT_RULES, "weight_rule")
         self.trigger_rule = check_trigger_rule(trigger_rule)
         self.params = check_params(params)
         self.do_xcom_push = check_type(do_xcom_push, bool, "do_xcom_push")
         self.doc_md = None if doc_md is None else check_type(doc_md, str, "doc_md")
+        self.on_execute_callback = check_callbacks(on_execute_callback, "on_execute_callback")
+        self.on_success_callback = check_callbacks(on_success_callback, "on_success_callback")
+        self.on_failure_callback = check_callbacks(on_failure_callback, "on_failure_callback")
+        self.on_retry_callback = check_callbacks(on_retry_callback, "on_retry_callback")
+        self.on_skipped_callback = check_callbacks(on_skipped_callback, "on_skipped_callback")
         self.dag = dag
         self.is_setup = False
         self.is_teardown = False
@@ -200,6 +224,12 @@ def _as_timeout(value: Any) -> timedelta | None:
 
 def _as_limit(value: int | None, name: str) -> int | None:
     return None if value is None else check_count(value, name, 1)
+
+
+def _as_queue(value: Any) -> str:
+    if value == CALLBACK_QUEUE:
+        raise DagError(f"queue={value!r} is kept for callbacks: choose another name.")
+    return check_key(value, "queue")
 
 
 def _as_pools(pool: str | Mapping[str, int], pool_slots: int) -> list[tuple[str, int]]:

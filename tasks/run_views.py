@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 class DagRunView:
     """The run that the task is part of."""
 
+    #: In callbacks, what the run was when they were called for.
+    state: str = "running"
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+
     def __init__(self, facts: "RunFacts") -> None:
         self.dag_id = facts.dag_id
         self.run_id = facts.run_id
@@ -31,7 +36,12 @@ class DagRunView:
 
 
 class TaskInstanceView:
-    """The task instance that is running."""
+    """The task instance that is running, or that a callback is called for."""
+
+    #: In callbacks, what the task instance was when they were called for.
+    state: str = "running"
+    start_date: datetime | None = None
+    end_date: datetime | None = None
 
     def __init__(self, task: "BaseOperator", facts: "RunFacts", xcom: "XComReader") -> None:
         self.task = task
@@ -44,6 +54,12 @@ class TaskInstanceView:
         self.attempt_id = facts.attempt_id
         self.logical_date: datetime | None = facts.logical_date
         self._xcom = xcom
+
+    @property
+    def duration(self) -> float | None:
+        """How long it ran, in seconds; None while it does."""
+        is_over = self.start_date is not None and self.end_date is not None
+        return (self.end_date - self.start_date).total_seconds() if is_over else None  # type: ignore[operator]
 
     def xcom_pull(  # noqa: PLR0917 - Airflow's signature
         self,

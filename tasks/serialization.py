@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from turnout.tasks.callbacks import events_of
 from turnout.tasks.declaring import MODULE_PREFIX
 from turnout.tasks.references import DagParam, XComArg
 from turnout.tasks.setups import tasks_behind_setups
@@ -57,6 +58,7 @@ def serialize(dag: "DAG") -> dict[str, Any]:
         "dagrun_timeout_s": None if dag.dagrun_timeout is None else dag.dagrun_timeout.total_seconds(),
         "fail_fast": dag.fail_fast,
         "is_paused_upon_creation": dag.is_paused_upon_creation,
+        "callbacks": events_of(dag),
         "tasks": {
             task_id: _task(dag.task_dict[task_id], weights[task_id], behind) for task_id in sorted(dag.task_dict)
         },
@@ -131,6 +133,7 @@ def _task(task: "BaseOperator", weight: int, behind: Mapping[str, set[str]]) -> 
         "wait_for_downstream": task.wait_for_downstream,
         "queue": task.queue,
         "priority_weight": weight,
+        "callbacks": events_of(task),
         "owner": as_json(task.owner),
         "doc_md": as_json(task.doc_md),
         "fields": {name: as_json(getattr(task, name)) for name in sorted(task.template_fields)},

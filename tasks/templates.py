@@ -2,11 +2,12 @@
 
 import copy
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from turnout.tasks.context import Context
+from turnout.tasks.declaring import Place
 from turnout.tasks.errors import TemplateError
 from turnout.tasks.macros import FILTERS
 from turnout.tasks.references import DagParam, XComArg
@@ -15,8 +16,12 @@ from turnout.tasks.template_names import DATED_NAMES
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from turnout.tasks.dags import DAG
+    from turnout.tasks.notifier import BaseNotifier
     from turnout.tasks.operator import BaseOperator
 
+N = TypeVar("N", bound="BaseNotifier")
+R = TypeVar("R", bound="BaseOperator | BaseNotifier")
 T = TypeVar("T", bound="BaseOperator")
 
 _MARKS = ("{{", "{%", "{#")
@@ -29,18 +34,44 @@ def render_task(task: T, context: Context) -> T:
         TemplateError: a template cannot be rendered; the message names the field, the reason and the remedy.
         XComError: the result of another task that a field needs does not exist.
     """
-    renderer = _Renderer(task, context)
-    rendered = copy.copy(task)
-    for name in task.template_fields:
-        setattr(rendered, name, renderer.render(getattr(task, name), name))
+    place = task.declared_at if task.dag is None else task.dag.declared_at
+    words = f"task {task.task_id!r} (DAG {task.dag_id!r})"
+    return _render(task, _Renderer(_Where(words, task.dag, place, task.template_ext), context))
+
+
+def render_notifier(notifier: N, context: Context) -> N:
+    """Return a copy of a notifier in which every template is replaced by its value.
+
+    Raises:
+        TemplateError: a template cannot be rendered.
+    """
+    dag: DAG | None = context.get("dag")
+    place = None if dag is None else dag.declared_at
+    where = _Where(f"notifier {type(notifier).__name__}", dag, place, notifier.template_ext)
+    return _render(notifier, _Renderer(where, context))
+
+
+def _render(original: R, renderer: "_Renderer") -> R:
+    rendered = copy.copy(original)
+    for name in original.template_fields:
+        setattr(rendered, name, renderer.render(getattr(original, name), name))
     return rendered
 
 
-class _Renderer:
-    """Renders the fields of one task; Jinja is loaded when the first template is met."""
+class _Where(NamedTuple):
+    """Whose templates are rendered, in words; and where their files are."""
 
-    def __init__(self, task: "BaseOperator", context: Context) -> None:
-        self._task = task
+    words: str
+    dag: "DAG | None"
+    place: Place | None
+    template_ext: Sequence[str]
+
+
+class _Renderer:
+    """Renders fields; Jinja is loaded when the first template is met."""
+
+    def __init__(self, where: _Where, context: Context) -> None:
+        self._where = where
         self._context = context
         self._environment: Environment | None = None
 
@@ -65,7 +96,7 @@ class _Renderer:
         if not is_file and not any(mark in text for mark in _MARKS):
             return text
         if self._environment is None:
-            self._environment = _environment(self._task)
+            self._environment = _environment(self._where)
         try:
             template = self._environment.get_template(text) if is_file else self._environment.from_string(text)
             return template.render(self._context)
@@ -74,19 +105,19 @@ class _Renderer:
 
     def _names_file(self, text: str) -> bool:
         """Tell a file name from a command that happens to end in one: `bash /opt/report.sh` is no name."""
-        return text.endswith(tuple(self._task.template_ext)) and len(text.split()) == 1
+        return text.endswith(tuple(self._where.template_ext)) and len(text.split()) == 1
 
     def _complaint(self, field: str, text: str, error: Exception) -> str:
-        where = f"The template in {field} of task {self._task.task_id!r} (DAG {self._task.dag_id!r}) cannot be rendered"
+        where = f"The template in {field} of {self._where.words} cannot be rendered"
         return f"{where}: {_reason(error, self._context)} Template: {text!r:.200}"
 
 
-def _environment(task: "BaseOperator") -> "Environment":
+def _environment(where: _Where) -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - 30 ms
 
-    dag = task.dag
-    place = task.declared_at if dag is None else dag.declared_at
-    folders = [str(Path(place.file).parent), *(() if dag is None else dag.template_searchpath)]
+    dag = where.dag
+    beside = [] if where.place is None else [str(Path(where.place.file).parent)]
+    folders = [*beside, *(() if dag is None else dag.template_searchpath)]
     # Templates make commands and SQL, not HTML: escaping would corrupt them.
     environment = Environment(
         loader=FileSystemLoader(folders),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from turnout.tasks.callbacks import Call, call_back, callbacks_of
 from turnout.tasks.context import RunFacts
 from turnout.tasks.deciding import Tasks, fails_run_fast, leaves, run_ending, verdict_on
 from turnout.tasks.declaring import collecting
@@ -21,6 +22,7 @@ from turnout.tasks.zones import as_utc
 
 if TYPE_CHECKING:
     from turnout.tasks.dags import DAG
+    from turnout.tasks.operator import BaseOperator
 
 _log = logging.getLogger("turnout.dag.test")
 
@@ -71,6 +73,9 @@ def try_dag(dag: "DAG", logical_date: datetime | None, conf: Mapping[str, Any] |
             result.tasks[task_id] = _blocked_by(dag, tasks, task_id, result) or _run_one(dag, task_id, facts, result)
             _log.info("Task %s: %s", task_id, result.tasks[task_id])
         result.state = run_ending({result.tasks[task_id]} for task_id in leaves(tasks))
+        run = RunFacts(task_id="", attempt_id="", **facts)
+        event = "success" if result.state == "success" else "failure"
+        _call_back(dag, run, Call(event, result.state), result)
         _log.info("DAG %s: %s", dag.dag_id, result.state)
     return result
 
@@ -111,6 +116,7 @@ def _run_one(dag: "DAG", task_id: str, facts: Mapping[str, Any], result: TrialRe
         attempt = RunFacts(
             task_id=task_id, attempt_id=str(uuid4()), try_number=try_number, max_tries=task.retries, **facts
         )
+        _call_back(task, attempt, Call("execute", "running"), result)
         ended = run_task(task, attempt, result)
         if ended.cause == "interrupted":
             raise KeyboardInterrupt
@@ -119,12 +125,21 @@ def _run_one(dag: "DAG", task_id: str, facts: Mapping[str, Any], result: TrialRe
         if not (ended.outcome == "failed" and ended.retry):
             break
         if try_number <= task.retries:
+            _call_back(task, attempt, Call("retry", "up_for_retry", error=ended.error), result)
             _log.info("Task %s: try %d of %d failed, trying again", task_id, try_number, task.retries + 1)
     if ended.return_value is not None:
         result.results[task_id] = json.loads(ended.return_value)
     if ended.outcome == "failed":
         result.errors[task_id] = ended.error or ""
+    event = "failure" if ended.outcome == "failed" else ended.outcome
+    error = ended.error if ended.outcome == "failed" else None  # why it was skipped is no error
+    _call_back(task, attempt, Call(event, ended.outcome, error=error), result)
     return ended.outcome
+
+
+def _call_back(owner: "BaseOperator | DAG", facts: RunFacts, call: Call, result: TrialResult) -> None:
+    if callbacks_of(owner, call.event) and (problem := call_back(owner, facts, call, result)):
+        _log.info("The on_%s_callback failed: %s", call.event, problem)
 
 
 @contextmanager

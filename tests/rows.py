@@ -50,8 +50,9 @@ def _insert_dag(connection: Connection, content: Mapping[str, Any], file_name: s
     )
     connection.execute(
         text("""
-            INSERT INTO dag (dag_id, is_paused, file_path, current_version_id, max_active_runs, max_active_tasks)
-            VALUES (:dag_id, false, :file_path, :version, :runs, :tasks)
+            INSERT INTO dag (dag_id, is_paused, file_path, current_version_id, max_active_runs, max_active_tasks,
+                             callbacks)
+            VALUES (:dag_id, false, :file_path, :version, :runs, :tasks, :callbacks)
         """),
         {
             "dag_id": dag_id,
@@ -59,6 +60,7 @@ def _insert_dag(connection: Connection, content: Mapping[str, Any], file_name: s
             "version": version,
             "runs": content["max_active_runs"],
             "tasks": content["max_active_tasks"],
+            "callbacks": content["callbacks"] or None,
         },
     )
     return int(version or 0)
@@ -97,11 +99,12 @@ def _insert_task(connection: Connection, dag_id: str, run: int, task_id: str, sp
     row = connection.scalar(
         text("""
             INSERT INTO task_instance (dag_run_id, dag_id, task_id, state, max_tries, pool, pool_slots, queue,
-                                       priority_weight, scheduled_at)
-            VALUES (:run, :dag_id, :task_id, 'scheduled', :retries, :pool, :pool_slots, :queue, :priority_weight, now())
+                                       priority_weight, callbacks, scheduled_at)
+            VALUES (:run, :dag_id, :task_id, 'scheduled', :retries, :pool, :pool_slots, :queue, :priority_weight,
+                    :callbacks, now())
             RETURNING id
         """),
-        {**values, **taken, "retries": spec["retries"]},
+        {**values, **taken, "retries": spec["retries"], "callbacks": spec["callbacks"] or None},
     )
     return int(row or 0)
 

@@ -41,6 +41,7 @@ _CLEAR = text("""
         queue = s.value ->> 'queue', priority_weight = (s.value ->> 'priority_weight')::int,
         max_active_tis_per_dag = (s.value ->> 'max_active_tis_per_dag')::int,
         max_active_tis_per_dagrun = (s.value ->> 'max_active_tis_per_dagrun')::int,
+        callbacks = (SELECT array_agg(c.event) FROM jsonb_array_elements_text(s.value -> 'callbacks') c (event)),
         scheduled_at = NULL, queued_at = NULL, started_at = NULL, ended_at = NULL, next_try_at = NULL,
         scheduler_id = NULL, worker_id = NULL, outcome = NULL, cause = NULL, error = NULL
     FROM dag_run r, spec s

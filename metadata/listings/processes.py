@@ -31,6 +31,7 @@ class WorkerRow(ProcessRow):
     queues: list[str]
     pools: list[str] | None  # None: all
     slots: int | None
+    runs_callbacks: bool
     running: int
     finished_per_s: float | None
     load: float | None
@@ -58,7 +59,8 @@ _SHOWN = "(:is_all OR (p.state = 'alive' AND p.lease_expires_at > clock_timestam
 _ORDER = "ORDER BY p.state <> 'alive', p.name, p.id DESC LIMIT :limit"
 
 _WORKERS = text(f"""
-    SELECT {_PROCESS}, COALESCE(p.queues, '{{}}') AS queues, p.pools, p.slots, p.finished_per_s, p.load, p.memory_mb,
+    SELECT {_PROCESS}, COALESCE(p.queues, '{{}}') AS queues, p.pools, p.slots, p.runs_callbacks,
+           p.finished_per_s, p.load, p.memory_mb,
            COALESCE('drained by ' || d.actor, p.closed_for) AS closed_for,
            (SELECT count(*) FROM task_instance t WHERE t.state = 'running' AND t.worker_id = p.id) AS running
     FROM process p LEFT JOIN drained_worker d ON d.name = p.name WHERE p.kind = 'worker' AND {_SHOWN} {_ORDER}

@@ -9,6 +9,41 @@ from sqlalchemy.dialects import postgresql
 revision: str = "0001"
 down_revision: str | Sequence[str] | None = None
 
+#: That a task is skipped is news when it has begun, or when a person says so; not when the graph says so.
+_CALL_FOR_TASK = """
+    CREATE FUNCTION call_for_task() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE
+        event CONSTANT text := CASE NEW.state
+            WHEN 'running' THEN 'execute'
+            WHEN 'success' THEN 'success'
+            WHEN 'failed' THEN 'failure'
+            WHEN 'up_for_retry' THEN 'retry'
+            WHEN 'skipped' THEN CASE
+                WHEN OLD.state = 'running' OR current_setting('turnout.actor', true) = 'person' THEN 'skipped'
+            END
+        END;
+    BEGIN
+        IF event = ANY(NEW.callbacks) THEN
+            INSERT INTO callback (dag_run_id, task_instance_id, event, subject_state, attempt_id, try_number,
+                                  started_at, ended_at, error)
+            VALUES (NEW.dag_run_id, NEW.id, event, NEW.state, NEW.attempt_id, NEW.try_number - NEW.infra_failures,
+                    NEW.started_at, NEW.ended_at, NEW.error);
+        END IF;
+        RETURN NULL;
+    END $$
+"""
+_CALL_FOR_RUN = """
+    CREATE FUNCTION call_for_run() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE
+        event CONSTANT text := CASE NEW.state WHEN 'success' THEN 'success' ELSE 'failure' END;
+    BEGIN
+        INSERT INTO callback (dag_run_id, event, subject_state, started_at, ended_at)
+        SELECT NEW.id, event, NEW.state, NEW.started_at, NEW.ended_at
+        FROM dag d WHERE d.dag_id = NEW.dag_id AND event = ANY(d.callbacks);
+        RETURN NULL;
+    END $$
+"""
+
 
 def upgrade() -> None:
     op.create_table(
@@ -100,6 +135,7 @@ def upgrade() -> None:
         sa.Column("queues", sa.ARRAY(sa.Text()), nullable=True),
         sa.Column("pools", sa.ARRAY(sa.Text()), nullable=True),
         sa.Column("slots", sa.Integer(), nullable=True),
+        sa.Column("runs_callbacks", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("finished_per_s", sa.REAL(), nullable=True),
         sa.Column("load", sa.REAL(), nullable=True),
         sa.Column("memory_mb", sa.Integer(), nullable=True),
@@ -131,6 +167,7 @@ def upgrade() -> None:
         sa.Column("max_active_tasks", sa.Integer(), server_default=sa.text("16"), nullable=False),
         sa.Column("tags", sa.ARRAY(sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
+        sa.Column("callbacks", sa.ARRAY(sa.Text()), nullable=True),
         sa.Column("parsed_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("scheduled_since", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("plan_is_open", sa.Boolean(), server_default=sa.text("false"), nullable=False),
@@ -257,6 +294,7 @@ def upgrade() -> None:
         sa.Column("pool_slots", sa.Integer(), nullable=False),
         sa.Column("extra_pools", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("queue", sa.Text(), nullable=False),
+        sa.Column("callbacks", sa.ARRAY(sa.Text()), nullable=True),
         sa.Column("run_priority", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("priority_weight", sa.Integer(), nullable=False),
         sa.Column("run_date", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
@@ -383,11 +421,63 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("attempt_id", name="pk_task_attempt"),
     )
     op.create_index("ix_task_attempt_task_instance_id", "task_attempt", ["task_instance_id"], unique=False)
+    op.create_table(
+        "callback",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
+        sa.Column("dag_run_id", sa.BigInteger(), nullable=False),
+        sa.Column("task_instance_id", sa.BigInteger(), nullable=True),
+        sa.Column("event", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), server_default=sa.text("'waiting'"), nullable=False),
+        sa.Column("tries", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("subject_state", sa.Text(), nullable=False),
+        sa.Column("attempt_id", sa.Uuid(), nullable=True),
+        sa.Column("try_number", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("called_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("done_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("worker_id", sa.BigInteger(), nullable=True),
+        sa.Column("problem", sa.Text(), nullable=True),
+        sa.Column("log", sa.Text(), nullable=True),
+        sa.CheckConstraint(
+            "event IN ('execute', 'failure', 'retry', 'skipped', 'success')", name=op.f("ck_callback_event_known")
+        ),
+        sa.CheckConstraint(
+            "state IN ('failed', 'running', 'success', 'waiting')", name=op.f("ck_callback_state_known")
+        ),
+        sa.ForeignKeyConstraint(["dag_run_id"], ["dag_run.id"], name="fk_callback_dag_run_id", ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["task_instance_id"], ["task_instance.id"], name="fk_callback_task_instance_id", ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_callback"),
+    )
+    op.create_index(
+        "ix_callback_open",
+        "callback",
+        ["id"],
+        unique=False,
+        postgresql_where=sa.text("state IN ('waiting', 'running')"),
+    )
+    op.create_index("ix_callback_dag_run_id", "callback", ["dag_run_id"], unique=False)
+    op.create_index("ix_callback_task_instance_id", "callback", ["task_instance_id"], unique=False)
+    op.execute(_CALL_FOR_TASK)
+    op.execute(_CALL_FOR_RUN)
+    op.execute("""
+        CREATE TRIGGER call_back AFTER UPDATE OF state ON task_instance FOR EACH ROW
+        WHEN (NEW.callbacks IS NOT NULL AND OLD.state <> NEW.state) EXECUTE FUNCTION call_for_task()
+    """)
+    op.execute("""
+        CREATE TRIGGER call_back AFTER UPDATE OF state ON dag_run FOR EACH ROW
+        WHEN (NEW.state IN ('success', 'failed') AND OLD.state <> NEW.state) EXECUTE FUNCTION call_for_run()
+    """)
     op.execute("INSERT INTO pool (name, slots, description) VALUES ('default_pool', 128, 'Tasks that name no pool')")
     op.execute("INSERT INTO guard (name) VALUES ('queue')")
 
 
 def downgrade() -> None:
+    op.drop_table("callback")
     op.drop_table("task_attempt")
     op.drop_table("xcom")
     op.drop_table("task_instance")
@@ -402,3 +492,4 @@ def downgrade() -> None:
     op.drop_table("import_error")
     op.drop_table("dag_version")
     op.drop_table("audit_log")
+    op.execute("DROP FUNCTION call_for_task, call_for_run")

@@ -22,6 +22,7 @@ from tests.conftest import Servers
 from tests.control import graph
 from turnout.metadata import (
     attempts,
+    callbacks,
     decisions,
     orphans,
     pausing,
@@ -55,7 +56,7 @@ FINISHED_RUNS = int(os.environ.get("TURNOUT_TEST_FINISHED_TASKS", "50000")) // T
 ACTIVE_RUNS = 30
 FIRST_RUNNING = f"r{FINISHED_RUNS + 1}"
 #: The tables that grow with every run.
-GROWING = {"task_instance", "dag_run", "task_attempt", "xcom"}
+GROWING = {"task_instance", "dag_run", "task_attempt", "xcom", "callback"}
 #: No statement here has business with more rows than this, all nodes of its plan taken together.
 MOST_ROWS = 4000
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -129,6 +130,11 @@ _FILL = (
     """
     INSERT INTO xcom (dag_run_id, task_id, map_index, key, value)
     SELECT dag_run_id, task_id, -1, 'return_value', '1' FROM task_instance WHERE state = 'success'
+    """,
+    """
+    INSERT INTO callback (dag_run_id, task_instance_id, event, subject_state, state)
+    SELECT dag_run_id, id, 'success', 'success', CASE WHEN state = 'success' THEN 'success' ELSE 'waiting' END
+    FROM task_instance
     """,
     "INSERT INTO wakeup (dag_run_id, task_id) SELECT id, 't3' FROM dag_run WHERE state = 'running'",
     "INSERT INTO dag_run (dag_id, run_id, run_type) SELECT 'd' || n, 'q', 'manual' FROM generate_series(0, 9) n",
@@ -252,6 +258,12 @@ def prepare(connection: Connection, statement: str, *values: str) -> None:
     driver.execute(statement, values)
 
 
+def run_callback(connection: Connection, facts: Big) -> None:
+    claimed = callbacks.claim_next(connection, facts.worker_id, 3)
+    assert claimed is not None
+    assert callbacks.finish(connection, facts.worker_id, claimed, problem=None, log="")
+
+
 def lock_partners(connection: Connection, _: Big) -> None:
     prepare(connection, """UPDATE task_instance SET extra_pools = '{"p1": 1}' WHERE state = %s""", "scheduled")
     queueing.lock_pools_with_work(connection)
@@ -364,6 +376,8 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
     "give back": (lambda c, f: attempts.give_back_queued(c, f.keys["queued"], Cause.MESSAGE_LOST), {PK, ACTIVE}),
     "lose": (lose, {ACTIVE, PK}),
     "give back unpublished": (give_back_unpublished, {ACTIVE, PK}),
+    "callbacks wait": (lambda c, _: callbacks.are_waiting(c), {"ix_callback_open"}),
+    "run callback": (run_callback, {"ix_callback_open", "pk_callback"}),
     "running on": (lambda c, f: attempts.running_on(c, f.worker_id), {ACTIVE}),
     "lock pools": (lambda c, _: queueing.lock_pools_with_work(c), {SCHEDULED}),
     "lock partners": (lock_partners, {SCHEDULED, "ix_task_instance_partners"}),

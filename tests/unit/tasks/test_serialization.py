@@ -74,6 +74,7 @@ def test_the_content_says_all_that_schedulers_decide_from() -> None:
         "dagrun_timeout_s": None,
         "fail_fast": False,
         "is_paused_upon_creation": None,
+        "callbacks": [],
     }
     assert content["tasks"]["first"] == {
         "operator": "BashOperator",
@@ -100,6 +101,7 @@ def test_the_content_says_all_that_schedulers_decide_from() -> None:
         "wait_for_downstream": False,
         "queue": "gpu",
         "priority_weight": 2,
+        "callbacks": [],
         "owner": "ann",
         "doc_md": None,
         "fields": {"bash_command": "echo {{ ds }}", "cwd": None, "env": None},

@@ -1,0 +1,103 @@
+"""The process that runs callbacks, one at a time: it has no database and no broker, and its folder is its worker's.
+
+It reads assignments from standard input and writes a report for each to standard output, both pickled by its worker's
+code and its own; it ends when there is nothing more to read.
+"""
+
+import logging
+import os
+import pickle
+import sys
+import traceback
+from dataclasses import replace
+from pathlib import Path
+
+from turnout.executor.assignment import Assignment, CallbackAssignment, ChildReport, too_long
+from turnout.executor.capture import AttemptLog, captured
+from turnout.executor.channel_client import ChannelClient
+from turnout.executor.child_state import ChildState
+from turnout.executor.dag_files import DagFiles, ImportTimeoutError
+from turnout.executor.descendants import end_descendants, end_with_parent, take_in_orphans
+from turnout.tasks.callbacks import call_back
+from turnout.tasks.dags import DAG
+from turnout.tasks.errors import DagError, DagFileError
+from turnout.tasks.masking import process_masker
+from turnout.tasks.timeouts import alarm
+
+logger = logging.getLogger("turnout.task")
+
+
+class CallbackTimeoutError(BaseException):
+    """The callbacks take too long; not an Exception, so that a callback's `except Exception` does not swallow it."""
+
+
+def main() -> None:
+    """Run callbacks until standard input ends."""
+    end_with_parent(int(sys.argv[1]))
+    take_in_orphans()
+    work, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(2, 1)  # what nobody has caught goes where the worker's own words go
+    files = DagFiles()
+    while True:
+        try:
+            assignment: CallbackAssignment = pickle.load(work)  # noqa: S301  from our own worker
+        except EOFError:
+            return
+        pickle.dump(run_callback(assignment, files), answers)
+        answers.flush()
+
+
+def run_callback(given: CallbackAssignment, files: DagFiles) -> ChildReport:
+    """Run one callback and report how it went."""
+    assignment = given.assignment
+    log = AttemptLog(Path(assignment.log_file), assignment.log_max_bytes, process_masker)
+    state = ChildState()
+    try:
+        with captured(log), ChannelClient(assignment) as channel:
+            try:
+                problem = _call(given, files, channel)
+            finally:
+                if state.is_forked:  # user code has forked, and returned: only the process itself may report
+                    os._exit(0)
+                state.restore()
+        end_descendants()
+    finally:
+        log.close()
+    if problem is None:
+        return ChildReport("success")
+    return ChildReport("failed", error=process_masker.mask(problem))
+
+
+def _call(given: CallbackAssignment, files: DagFiles, channel: ChannelClient) -> str | None:
+    assignment = given.assignment
+    facts = assignment.facts
+    try:
+        dag = _find_dag(assignment, files)
+        owner = dag.get_task(facts.task_id) if facts.task_id else dag
+        if assignment.fetch_conf:
+            facts = replace(facts, conf=channel.fetch_conf())
+    except (DagFileError, DagError) as error:
+        return str(error)
+    except ImportTimeoutError:
+        return f"Importing {assignment.dag_file} took longer than {assignment.import_timeout_s:g} s on the worker."
+    try:
+        with alarm(given.timeout_s, CallbackTimeoutError()):
+            return call_back(owner, facts, given.call, channel)
+    except CallbackTimeoutError:
+        logger.error("%s", traceback.format_exc())  # noqa: TRY400  shows where it hung
+        return too_long(given.timeout_s)
+
+
+def _find_dag(assignment: Assignment, files: DagFiles) -> DAG:
+    path = Path(assignment.dag_file)
+    dags = files.load(path, Path(assignment.dags_folder), assignment.import_timeout_s, lambda _event: None)
+    for dag in dags:
+        if dag.dag_id == assignment.facts.dag_id:
+            return dag
+    raise DagFileError(f"DAG {assignment.facts.dag_id} is not declared by {path} on this worker any more.")
+
+
+if __name__ == "__main__":
+    main()

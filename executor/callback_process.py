@@ -1,0 +1,96 @@
+"""A process of its own for callbacks, as the worker's main process sees it."""
+
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from turnout.config.settings import SECRET_VARIABLES
+from turnout.executor.assignment import CallbackAssignment, ChildReport, too_long
+from turnout.executor.descendants import Subprocesses
+
+#: How often a call that goes on is compared with whether it may.
+_LOOK_S = 0.2
+
+
+class CallbackProcess:
+    """Runs callbacks one after the other; it is started with the first, and again after one that it did not survive.
+
+    Args:
+        subprocesses: starts it.
+    """
+
+    def __init__(self, subprocesses: Subprocesses) -> None:
+        self._subprocesses = subprocesses
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def call(self, assignment: CallbackAssignment, may_go_on: Callable[[], bool]) -> ChildReport:
+        """Run one callback.
+
+        Args:
+            assignment: what to call, and for how long at most.
+            may_go_on: asked now and then; when it says no, the process is killed.
+        """
+        process = self._process = self._process or self._start()
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018  both are pipes
+        try:
+            pickle.dump(assignment, process.stdin)
+            process.stdin.flush()
+            reason = _wait(process.stdout.fileno(), assignment, may_go_on)
+            if reason is None:
+                report: ChildReport = pickle.load(process.stdout)  # noqa: S301  from our own code
+                return report
+        except (OSError, EOFError, pickle.UnpicklingError):
+            reason = None
+        code = self._kill()
+        return ChildReport("failed", error=reason or _ending(code))
+
+    def end(self) -> None:
+        """Let the process go: it has nothing to do."""
+        if self._process is not None:
+            self._kill()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        return self._subprocesses.start(
+            [sys.executable, "-P", "-m", "turnout.executor.callback_child", str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES},
+            start_new_session=True,
+        )
+
+    def _kill(self) -> int:
+        """Kill the process with all that is in its session's first group; return its exit code."""
+        process, self._process = self._process, None
+        assert process is not None and process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                pipe.close()
+        code = process.poll()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        ended = process.wait()
+        self._subprocesses.forget(process)
+        return ended if code is None else code
+
+
+def _wait(fd: int, assignment: CallbackAssignment, may_go_on: Callable[[], bool]) -> str | None:
+    """Wait until something can be read; return why it was waited for no longer."""
+    deadline = time.monotonic() + assignment.deadline_s
+    while not select.select([fd], [], [], _LOOK_S)[0]:
+        if time.monotonic() > deadline:
+            return f"{too_long(assignment.timeout_s)} It did not stop, and was killed."
+        if not may_go_on():
+            return "The worker was stopped while it ran."
+    return None
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        return f"Its process was killed by signal {-code}."
+    return f"It ended its process with exit code {code}."
