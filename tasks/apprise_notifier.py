@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
 from turnout.config.errors import TurnoutError
 from turnout.tasks.context import Context
@@ -55,33 +56,33 @@ class AppriseNotifier(BaseNotifier):
         Raises:
             NotificationError: Apprise is not installed, does not understand a URL, or could not deliver it to all.
         """
-        mask_secret(self.urls)
-        services = _services(self.urls)
+        mask_secret([secret for url in self.urls for secret in _secrets(url)])
         extra: dict[str, Any] = {} if self.attach is None else {"attach": self.attach}
-        failed = [
-            str(service.url(privacy=True))  # type: ignore[no-untyped-call]
-            for service in services
-            if not service.notify(
-                body=self.body,
-                title=self.title,
-                notify_type=self.notify_type,
-                body_format=self.body_format,
-                **extra,
-            )
-        ]
+        message = {"title": self.title, "notify_type": self.notify_type, "body_format": self.body_format, **extra}
+        services = _services(self.urls)
+        failed = [url for url, service in services.items() if not service.notify(body=self.body, **message)]
         if failed:
-            raise NotificationError(f"Apprise could not deliver to {', '.join(failed)}; its own words are in the log.")
+            names = ", ".join(f"{_kind(url)} (URL {self.urls.index(url) + 1} of {len(self.urls)})" for url in failed)
+            raise NotificationError(f"Apprise could not deliver to {names}; its own words are in the log.")
 
 
-def _services(urls: Sequence[str]) -> "Apprise":
+def _secrets(url: str) -> list[str]:
+    """Name what of a URL may be a secret, together and by itself, since libraries quote either."""
+    parts = urlsplit(url)
+    return [part for part in (url, parts.password, parts.path.strip("/"), parts.query) if part]
+
+
+def _kind(url: str) -> str:
+    return f"{url.partition('://')[0]}://…"
+
+
+def _services(urls: Sequence[str]) -> "dict[str, Apprise]":
     try:
         from apprise import Apprise  # noqa: PLC0415  an extra, and slow to load
     except ModuleNotFoundError as error:
         raise NotificationError("Apprise is not installed: pip install 'turnout[notify]'.") from error
-    services = Apprise()
-    for number, url in enumerate(urls, start=1):
-        if not services.add(url):
-            raise NotificationError(
-                f"Apprise does not understand URL {number} of {len(urls)} ({url.partition('://')[0]}://…)."
-            )
+    services = {url: Apprise() for url in urls}
+    for number, (url, service) in enumerate(services.items(), start=1):
+        if not service.add(url):
+            raise NotificationError(f"Apprise does not understand URL {number} of {len(urls)} ({_kind(url)}).")
     return services

@@ -151,3 +151,13 @@ def test_an_url_that_apprise_does_not_know_is_named_without_its_secret(url: str)
     with pytest.raises(NotificationError, match="Apprise does not understand URL 1 of 1") as refused:
         AppriseNotifier(urls=url, body="b")({})
     assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")
+def test_what_an_url_holds_is_kept_out_of_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    masked: list[str] = []
+    monkeypatch.setattr("turnout.tasks.apprise_notifier.mask_secret", masked.extend)
+    notifier = AppriseNotifier(urls=["json://ann:pass@127.0.0.1:1/to/ken?key=k3y"], body="b")
+    with pytest.raises(NotificationError, match=r"could not deliver to json://… \(URL 1 of 1\)"):
+        notifier({})
+    assert masked == ["json://ann:pass@127.0.0.1:1/to/ken?key=k3y", "pass", "to/ken", "key=k3y"]
