@@ -14,8 +14,9 @@ help: ## List the targets
 demo: $(VENV)/.demo ## Run the main job once, on throwaway servers: about half a minute
 	$(BIN)/turnout demo
 
+# As many tests at a time as there are cores, each with servers of its own; more than four gain little.
 test: $(VENV)/.test ## Run the whole test suite; it starts every server that it needs
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal $(ARGS)
 
 test-faults: $(VENV)/.test ## Kill and stop a scheduler at every point between two statements, not at a third of them
 	TURNOUT_TEST_FAULTS_EVERY=1 $(BIN)/python -m pytest tests/chaos/test_fault_points.py $(ARGS)

@@ -16,6 +16,7 @@ from turnout.executor.channel_client import ChannelClient
 from turnout.executor.child_state import ChildState
 from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.executor.descendants import end_descendants
+from turnout.executor.usage import forget_peak_memory
 from turnout.tasks.errors import DagFileError
 from turnout.tasks.masking import process_masker
 from turnout.tasks.operator import BaseOperator
@@ -34,6 +35,7 @@ def run_attempt(assignment: Assignment) -> ChildReport:
     log = AttemptLog(Path(assignment.log_file), assignment.log_max_bytes, process_masker)
     stopped: list[int] = []
     state = ChildState()
+    forget_peak_memory()
     try:
         with captured(log):
             try:

@@ -25,15 +25,20 @@ class Ending:
     return_value: str | None = None
 
 
-def of_report(report: ChildReport, stopped_for: Cause | None) -> Ending:
+def of_report(report: ChildReport, stopped_for: Cause | None, why: str | None = None) -> Ending:
     """Tell the ending from the report of a child.
 
     A task that succeeded although it was asked to stop has succeeded. One that failed after being asked has been lost.
+
+    Args:
+        report: the report.
+        stopped_for: why this worker has stopped it, if it has.
+        why: the same in words, where the cause does not say all.
     """
     if report.outcome != "failed":
         return Ending(report.outcome, return_value=report.return_value)
     if stopped_for is not None:
-        return of_stop(stopped_for)
+        return of_stop(stopped_for, why)
     if report.was_stopped:
         return _killed(signal.SIGTERM)
     cause = _CAUSES.get(report.cause, Cause.ERROR)
@@ -41,12 +46,12 @@ def of_report(report: ChildReport, stopped_for: Cause | None) -> Ending:
     return Ending(kind, retry=report.retry, cause=cause, error=report.error)
 
 
-def of_child_end(end: ChildEnd, stopped_for: Cause | None) -> Ending:
+def of_child_end(end: ChildEnd, stopped_for: Cause | None, why: str | None = None) -> Ending:
     """Tell the ending from the way in which the child process ended without a report."""
     if stopped_for is not None:
-        return of_stop(stopped_for)
+        return of_stop(stopped_for, why)
     if end.exit_code < 0:
-        return _killed(-end.exit_code)
+        return _killed(-end.exit_code, end.peak_mb)
     return Ending(
         "failed",
         cause=Cause.CHILD_EXITED,
@@ -54,8 +59,10 @@ def of_child_end(end: ChildEnd, stopped_for: Cause | None) -> Ending:
     )
 
 
-def of_stop(cause: Cause) -> Ending:
+def of_stop(cause: Cause, why: str | None = None) -> Ending:
     """Tell the ending of an attempt that this worker stopped."""
+    if cause in (Cause.MEMORY_LIMIT, Cause.CPU_TIME_LIMIT):
+        return Ending("failed", cause=cause, error=why)
     if cause is Cause.TIMEOUT:
         return Ending("failed", cause=cause, error="Ran longer than its execution_timeout, did not stop, was killed.")
     if cause is Cause.IMPORT_TIMEOUT:
@@ -79,8 +86,9 @@ def of_fault(reason: str) -> Ending:
     return Ending("lost", cause=Cause.WORKER_LOST, error=f"The child process could not report: {reason}")
 
 
-def _killed(number: int) -> Ending:
+def _killed(number: int, peak_mb: int = 0) -> Ending:
     known = {member.value for member in signal.Signals}
     name = f" ({signal.Signals(number).name})" if number in known else ""
     guess = ": probably out of memory" if number == signal.SIGKILL else ""
-    return Ending("lost", cause=Cause.CHILD_KILLED, error=f"Killed by signal {number}{name}{guess}.")
+    peak = f" Its peak memory was {peak_mb} MiB." if peak_mb else ""
+    return Ending("lost", cause=Cause.CHILD_KILLED, error=f"Killed by signal {number}{name}{guess}.{peak}")

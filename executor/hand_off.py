@@ -47,6 +47,7 @@ class HandOff:
         roster: the attempts held.
         stopper: told when attempts start.
         max_infra_retries: attempts that may be lost before a task fails.
+        watch: told of attempts whose child has begun.
         put_outcome: takes the outcome of an attempt.
         on_idle: called when the hand-off is draining and nothing is left.
     """
@@ -58,6 +59,7 @@ class HandOff:
         roster: Roster,
         stopper: Stopper,
         max_infra_retries: int,
+        watch: Callable[[HeldAttempt], None],
         put_outcome: Callable[[HeldAttempt, FinishedAttempt], None],
         on_idle: Callable[[], None],
     ) -> None:
@@ -65,6 +67,7 @@ class HandOff:
         self._roster = roster
         self._stopper = stopper
         self._max_infra_retries = max_infra_retries
+        self._watch = watch
         self._put_outcome = put_outcome
         self._on_idle = on_idle
         self._waiting: deque[Request] = deque()
@@ -174,10 +177,11 @@ class HandOff:
             attempt.request.on_accepted(pid, accepted_at)
             self._stopper.expect_end(attempt)
             self._stopper.remind(attempt)
+            self._watch(attempt)
 
     def _on_report(self, attempt: HeldAttempt, report: ChildReport) -> None:
         with fatal_errors("hand-off"):
-            found = ending.of_report(report, attempt.stopped_for)
+            found = ending.of_report(report, attempt.stopped_for, attempt.why)
             if report.return_value_sent:
                 found = replace(found, return_value=attempt.return_value)
             self._end(attempt, found)
@@ -185,7 +189,7 @@ class HandOff:
     def _on_lost(self, attempt: HeldAttempt, error: Any) -> None:
         with fatal_errors("hand-off"):
             if isinstance(error, ChildEnd):
-                self._end(attempt, ending.of_child_end(error, attempt.stopped_for))
+                self._end(attempt, ending.of_child_end(error, attempt.stopped_for, attempt.why))
             else:
                 log.error("attempt.child_fault", attempt_id=attempt.request.id, error=str(error))
                 self._end(attempt, ending.of_fault(str(getattr(error, "exception", error))))

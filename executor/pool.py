@@ -2,10 +2,13 @@
 
 import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from billiard.context import ForkProcess
+from billiard.popen_fork import Popen
 from celery.concurrency.asynpool import AsynPool
 from celery.concurrency.prefork import TaskPool
 
@@ -23,9 +26,35 @@ class ChildEnd:
 
     Attributes:
         exit_code: what the child exited with, or the negative number of the signal that ended it.
+        peak_mb: the most resident memory (MiB) that it had in its last attempt, or one of the processes that it has
+            waited for ever had.
     """
 
     exit_code: int
+    peak_mb: int = 0
+
+
+class _WeighedPopen(Popen):  # type: ignore[misc]  # billiard has no types
+    """A child that leaves behind how much memory it used."""
+
+    peak_mb = 0
+    returncode: int | None
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        """Look whether it has ended: as billiard does, by the one call that also tells what it used."""
+        if self.returncode is None:
+            with suppress(ChildProcessError):
+                pid, status, usage = os.wait4(self.pid, flag)
+                if pid == self.pid:
+                    self.returncode = os.waitstatus_to_exitcode(status)
+                    self.peak_mb = usage.ru_maxrss >> 10
+        return self.returncode
+
+
+class _WeighedProcess(ForkProcess):  # type: ignore[misc]
+    @staticmethod
+    def _Popen(process: Any) -> _WeighedPopen:  # noqa: N802  billiard's name
+        return _WeighedPopen(process)
 
 
 class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
@@ -34,13 +63,30 @@ class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
     #: What the worker runs beside the pool: set once, before the first child can be lost.
     subprocesses = Subprocesses()
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._children: dict[int, Any] = {}
+        super().__init__(*args, **kwargs)
+
+    def Process(self, *args: Any, **kwargs: Any) -> _WeighedProcess:  # noqa: N802  billiard's name
+        """Make a child."""
+        return _WeighedProcess(*args, **kwargs)
+
+    def _create_worker_process(self, i: int) -> Any:
+        process = super()._create_worker_process(i)
+        self._children = {child.pid: child for child in (*self._pool, process)}
+        return process
+
     def mark_as_worker_lost(self, job: Any, exitcode: int | None) -> None:
         """Hand the exit code to the job's error callback."""
-        job._set(None, (False, ChildEnd(exitcode or 0)))  # noqa: SLF001  what billiard's own method does
+        job._set(None, (False, ChildEnd(exitcode or 0, self._peak_mb(job))))  # noqa: SLF001  what billiard does
         with self.subprocesses.at_rest() as beside:
             orphans = kill_orphans({process.pid for process in self._pool} | beside)
         if orphans:
             log.warning("attempt.orphans_killed", count=orphans)
+
+    def _peak_mb(self, job: Any) -> int:
+        ended = [self._children[pid] for pid in job.worker_pids() if pid in self._children]
+        return max((child._popen.peak_mb for child in ended if child._popen is not None), default=0)  # noqa: SLF001
 
     def _event_process_exit(self, hub: Any, proc: Any) -> None:
         """Look for an exited child until it can be waited for.

@@ -20,6 +20,7 @@ class HeldAttempt:
     pid: int | None = None  # of the child that runs it, once one does
     has_ended: bool = False  # its outcome is known and waits to be written
     stopped_for: Cause | None = None
+    why: str | None = None  # the same in words, where the cause does not say all
     is_disowned: bool = False  # it is no longer ours: nothing may be reported
     deadline: float | None = None  # monotonic time at which it is killed
     deadline_cause: Cause = Cause.TIMEOUT

@@ -52,6 +52,13 @@ class Stopper(Service):
             self._set_deadline(attempt, self._grace_s, cause)
         self.remind(attempt)
 
+    def kill_attempt(self, attempt: HeldAttempt, cause: Cause) -> None:
+        """End an attempt that must not go on for another moment."""
+        if attempt.stopped_for is None:
+            attempt.stopped_for = cause
+        log.warning("attempt.killed", attempt_id=str(attempt.claimed.attempt_id), cause=cause)
+        _signal(attempt, signal.SIGKILL)
+
     def remind(self, attempt: HeldAttempt) -> None:
         """Send SIGTERM to the child of an attempt that was asked to stop, if it has one yet."""
         if attempt.stopped_for is not None:

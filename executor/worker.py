@@ -26,6 +26,7 @@ from turnout.executor.descendants import take_in_orphans
 from turnout.executor.hand_off import HandOff
 from turnout.executor.heartbeat import Heartbeat
 from turnout.executor.isolation import forget_parent
+from turnout.executor.limit_watch import LimitWatch
 from turnout.executor.load import LoadMeter
 from turnout.executor.log_keeping import LogKeeping
 from turnout.executor.outcomes import Ended, Outcomes
@@ -100,11 +101,14 @@ class Worker:
             masker=Masker(settings.passwords()),
             on_finished=self._note_finished,
         )
+        self._watch = LimitWatch(roster, self._stopper)
+        self._limits = (self._stopper, self._watch)
         self._hand_off = HandOff(
             slots=options.concurrency,
             roster=roster,
             stopper=self._stopper,
             max_infra_retries=settings.scheduler.max_infra_retries,
+            watch=self._watch.look_after,
             put_outcome=self._outcomes.put,
             on_idle=self._shut_down,
         )
@@ -164,7 +168,7 @@ class Worker:
 
     def _stop_services(self) -> None:
         self._callbacks.stop()  # while the heartbeat still keeps them from being given to others
-        for service in (self._claims, self._outcomes, self._heartbeat, self._channel, self._stopper, self._shutdown):
+        for service in (self._claims, self._outcomes, self._heartbeat, self._channel, *self._limits, self._shutdown):
             service.stop()
         self._heartbeat.end_term()
         self._logs.stop()
@@ -172,8 +176,7 @@ class Worker:
 
     def _on_ready(self, _consumer: Any) -> None:
         """Start what needs a worker that can consume; the heartbeat registers it."""
-        services = self._stopper, self._channel, self._callbacks, self._claims, self._outcomes, self._heartbeat
-        for service in services:
+        for service in (*self._limits, self._channel, self._callbacks, self._claims, self._outcomes, self._heartbeat):
             service.start()
         self._logs.start()
         log.info("worker.ready", queues=sorted(self._app.amqp.queues.consume_from), slots=self._options.concurrency)

@@ -58,6 +58,8 @@ class Cause(StrEnum):
     TIMEOUT = "timeout"
     CHILD_EXITED = "child_exited"
     CHILD_KILLED = "child_killed"
+    MEMORY_LIMIT = "memory_limit"
+    CPU_TIME_LIMIT = "cpu_time_limit"
     WORKER_LOST = "worker_lost"
     WORKER_STOPPED = "worker_stopped"
     SCHEDULER_LOST = "scheduler_lost"

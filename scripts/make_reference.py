@@ -74,6 +74,8 @@ CAUSES = {
     Cause.TIMEOUT: ("The task ran longer than its `execution_timeout`.", "failed"),
     Cause.CHILD_EXITED: ("The task ended its process, without returning or raising.", "failed"),
     Cause.CHILD_KILLED: ("A signal killed the process of the task; by SIGKILL, probably for lack of memory.", "lost"),
+    Cause.MEMORY_LIMIT: ("The task and its processes used more memory than its `memory_limit_mb`.", "failed"),
+    Cause.CPU_TIME_LIMIT: ("They used more CPU time than its `cpu_time_limit`.", "failed"),
     Cause.WORKER_LOST: ("The worker let its lease expire, or its child process could not report.", "lost"),
     Cause.WORKER_STOPPED: ("The worker was stopped, or had lost its lease.", "lost; returned if it had not started"),
     Cause.SCHEDULER_LOST: ("The scheduler that had queued the attempt died before a worker claimed it.", "returned"),

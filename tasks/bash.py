@@ -1,7 +1,7 @@
 """Tasks that run a shell command."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
@@ -9,7 +9,7 @@ from turnout.tasks.errors import CommandFailed, DagError
 from turnout.tasks.masking import process_masker
 from turnout.tasks.operator import BaseOperator, OperatorArgs
 from turnout.tasks.references import DagParam, XComArg
-from turnout.tasks.signals import TaskFailed, TaskSkipped
+from turnout.tasks.signals import TaskSkipped
 
 if TYPE_CHECKING:
     from turnout.tasks.context import Context
@@ -32,16 +32,14 @@ class BashOperator(BaseOperator):
 
     Args:
         bash_command: the command, a template; or the name of a template file that ends in `.sh` or `.bash`.
-        env: its environment, in place of that of the worker.
-        append_env: whether `env` comes on top of the worker's environment instead.
+        append_env: whether `env` comes on top of the worker's environment, and not in its place.
         output_encoding: how its output is to be read.
         skip_on_exit_code: exit code or codes that end the task as skipped.
-        cwd: the folder to run in; an empty temporary one by default.
         output_processor: what makes the result of the last line.
-        kwargs: as for `BaseOperator`.
+        kwargs: as for `BaseOperator`; without `cwd` it runs in an empty temporary folder.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("bash_command", "env", "cwd")
+    template_fields: ClassVar[Sequence[str]] = ("bash_command",)
     template_ext: ClassVar[Sequence[str]] = (".sh", ".bash")
 
     def __init__(
@@ -49,11 +47,9 @@ class BashOperator(BaseOperator):
         *,
         task_id: str,
         bash_command: str | XComArg,
-        env: Mapping[str, str] | None = None,
         append_env: bool = False,
         output_encoding: str = "utf-8",
         skip_on_exit_code: int | Collection[int] | None = 99,
-        cwd: str | None = None,
         output_processor: Callable[[str], Any] = str,
         **kwargs: Unpack[OperatorArgs],
     ) -> None:
@@ -61,11 +57,9 @@ class BashOperator(BaseOperator):
         if not isinstance(bash_command, str | XComArg | DagParam):
             raise DagError(f"bash_command must be a text, not {bash_command!r}.")
         self.bash_command = bash_command
-        self.env = None if env is None else dict(env)
         self.append_env = append_env
         self.output_encoding = output_encoding
         self.skip_on_exit_code = _as_codes(skip_on_exit_code)
-        self.cwd = cwd
         self.output_processor = output_processor
 
     def execute(self, context: "Context") -> Any:
@@ -73,15 +67,14 @@ class BashOperator(BaseOperator):
 
         Raises:
             TaskSkipped: its exit code says so.
-            TaskFailed: there is no such folder, or no bash.
+            TaskFailed: there is no bash.
             CommandFailed: it failed.
         """
         from turnout.tasks.command import run_command  # noqa: PLC0415 - subprocess, only where it is used
 
-        if self.cwd is not None and not Path(self.cwd).is_dir():
-            raise TaskFailed(f"There is no folder {self.cwd!r} to run the command in (cwd).")
+        folder = None if self.cwd is None else str(Path.cwd())  # where `run_task` has gone
         ended = run_command(
-            ["bash", "-c", str(self.bash_command)], self._environment(context), self.cwd, self.output_encoding
+            ["bash", "-c", str(self.bash_command)], self._environment(context), folder, self.output_encoding
         )
         if ended.exit_code in self.skip_on_exit_code:
             raise TaskSkipped(f"The command ended with exit code {ended.exit_code}, which means skipped.")

@@ -19,6 +19,11 @@ class BaseNotifier(ABC):
     #: The endings of texts that name a template file.
     template_ext: ClassVar[Sequence[str]] = ()
 
+    @property
+    def rendered_fields(self) -> tuple[str, ...]:
+        """The attributes that are templates."""
+        return tuple(self.template_fields)
+
     @abstractmethod
     def notify(self, context: Context) -> None:
         """Tell somebody.

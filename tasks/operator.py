@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Never, TypedDict
 
 from turnout.tasks.callbacks import Callbacks, check_callbacks
@@ -12,7 +13,7 @@ from turnout.tasks.ids import check_key
 from turnout.tasks.linking import Linkable
 from turnout.tasks.operator_meta import OperatorMeta, argument_names
 from turnout.tasks.params import check_params
-from turnout.tasks.references import XComArg
+from turnout.tasks.references import DagParam, XComArg
 from turnout.tasks.trigger_rule import check_trigger_rule
 from turnout.tasks.values import LARGEST_COUNT, as_duration, check_choice, check_count, check_type, refuse_unknown
 from turnout.tasks.weights import WEIGHT_RULES
@@ -20,6 +21,9 @@ from turnout.tasks.weights import WEIGHT_RULES
 if TYPE_CHECKING:
     from turnout.tasks.context import Context
     from turnout.tasks.dags import DAG
+
+#: The templates that every task has.
+_TEMPLATE_FIELDS = ("env", "cwd")
 
 #: The queue name of workers that run callbacks.
 CALLBACK_QUEUE = "callbacks"
@@ -37,6 +41,10 @@ class OperatorArgs(TypedDict, total=False):
     retry_exponential_backoff: float | bool
     max_retry_delay: timedelta | float | None
     execution_timeout: timedelta | None
+    env: Mapping[str, Any] | None
+    cwd: Any
+    memory_limit_mb: int | None
+    cpu_time_limit: timedelta | float | None
     max_active_tis_per_dag: int | None
     max_active_tis_per_dagrun: int | None
     depends_on_past: bool
@@ -71,6 +79,10 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         retry_exponential_backoff: what to multiply the delay with after each failure; 0 keeps it as it is.
         max_retry_delay: the longest delay that the multiplication may lead to.
         execution_timeout: how long one attempt may run.
+        env: environment variables of its attempts, on top of those of the worker; a template.
+        cwd: the folder that its attempts run in, on the worker; a template.
+        memory_limit_mb: how much resident memory (MiB) the process of an attempt may use, with all that it starts.
+        cpu_time_limit: how much CPU time they may use (`timedelta` or seconds).
         max_active_tis_per_dag: how many of its instances may be queued and running at once in all runs together.
         max_active_tis_per_dagrun: the same in one run.
         depends_on_past: whether it waits until it has succeeded, or was skipped, in the run before.
@@ -113,6 +125,10 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         retry_exponential_backoff: float | bool = 0,
         max_retry_delay: timedelta | float | None = None,
         execution_timeout: timedelta | None = None,
+        env: Mapping[str, Any] | None = None,
+        cwd: Any = None,
+        memory_limit_mb: int | None = None,
+        cpu_time_limit: timedelta | float | None = None,
         max_active_tis_per_dag: int | None = None,
         max_active_tis_per_dagrun: int | None = None,
         depends_on_past: bool = False,
@@ -142,6 +158,10 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         self.retry_exponential_backoff = _as_multiplier(retry_exponential_backoff)
         self.max_retry_delay = None if max_retry_delay is None else as_duration(max_retry_delay, "max_retry_delay")
         self.execution_timeout = _as_timeout(execution_timeout)
+        self.env = _as_env(env)
+        self.cwd = _as_folder(cwd)
+        self.memory_limit_mb = _as_limit(memory_limit_mb, "memory_limit_mb")
+        self.cpu_time_limit = _as_cpu_time(cpu_time_limit)
         self.max_active_tis_per_dag = _as_limit(max_active_tis_per_dag, "max_active_tis_per_dag")
         self.max_active_tis_per_dagrun = _as_limit(max_active_tis_per_dagrun, "max_active_tis_per_dagrun")
         self.wait_for_downstream = check_type(wait_for_downstream, bool, "wait_for_downstream")
@@ -182,6 +202,11 @@ class BaseOperator(Linkable, metaclass=OperatorMeta):
         """Stop what `execute` has started elsewhere, when the attempt is ended from outside."""
 
     @property
+    def rendered_fields(self) -> tuple[str, ...]:
+        """The attributes that are templates: those of every task, and those of its operator."""
+        return tuple(dict.fromkeys((*_TEMPLATE_FIELDS, *self.template_fields)))
+
+    @property
     def linked_task(self) -> "BaseOperator":
         """The task itself."""
         return self
@@ -220,6 +245,36 @@ def _as_timeout(value: Any) -> timedelta | None:
     if check_type(value, timedelta, "execution_timeout") <= timedelta(0):
         raise DagError(f"execution_timeout must be above zero, not {value}.")
     return as_duration(value, "execution_timeout")
+
+
+def _as_env(value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) and name for name in value):
+        raise DagError(f"env must be a dict of names and texts, not {value!r}.")
+    for name, text in value.items():
+        if not isinstance(text, str | XComArg | DagParam):
+            raise DagError(f"env[{name!r}] must be a text, not {text!r}: write str(…) around it.")
+        if "=" in name:
+            raise DagError(f"env[{name!r}]: the name of a variable has no '='.")
+    return dict(value)
+
+
+def _as_folder(value: Any) -> Any:
+    if value is None or isinstance(value, XComArg | DagParam):
+        return value
+    if not isinstance(value, str | PathLike):
+        raise DagError(f"cwd must be a path, not {value!r}.")
+    return str(value)
+
+
+def _as_cpu_time(value: Any) -> timedelta | None:
+    if value is None:
+        return None
+    limit = as_duration(value, "cpu_time_limit")
+    if limit <= timedelta(0):
+        raise DagError(f"cpu_time_limit must be above zero, not {value}.")
+    return limit
 
 
 def _as_limit(value: int | None, name: str) -> int | None:

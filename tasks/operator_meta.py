@@ -78,7 +78,7 @@ def _settle(task: "BaseOperator", dag: "DAG | None") -> None:
         dag.add_task(task)
     elif (declarations := collecting()) is not None:
         declarations.homeless_tasks.append(task)
-    for name in task.template_fields:
+    for name in task.rendered_fields:
         if not hasattr(task, name):
             raise DagError(f"{type(task).__name__} names {name!r} in template_fields, but has no such attribute.")
         for upstream in references_in(getattr(task, name)):

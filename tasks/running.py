@@ -10,6 +10,7 @@ from turnout.config.errors import TurnoutError
 from turnout.tasks.context import Context, RunFacts, build_context, current_context
 from turnout.tasks.declaring import nothing_declared
 from turnout.tasks.signals import TaskFailed, TaskSkipped, TaskStopped, TaskTimeout
+from turnout.tasks.surroundings import surroundings
 from turnout.tasks.templates import render_task
 from turnout.tasks.timeouts import time_limit
 from turnout.tasks.xcom import MAX_BYTES, XComReader, encode
@@ -64,11 +65,12 @@ def _execute(task: "BaseOperator", context: Context, max_bytes: int) -> str | No
     with time_limit(task.execution_timeout):
         rendered = render_task(task, context)
         context["task"] = rendered
-        try:
-            value = rendered.execute(context)
-        except (TaskStopped, TaskTimeout):
-            rendered.on_kill()
-            raise
+        with surroundings(rendered):
+            try:
+                value = rendered.execute(context)
+            except (TaskStopped, TaskTimeout):
+                rendered.on_kill()
+                raise
     return encode(value, max_bytes) if task.do_xcom_push and value is not None else None
 
 

@@ -124,6 +124,8 @@ def _task(task: "BaseOperator", weight: int, behind: Mapping[str, set[str]]) -> 
         "retry_exponential_backoff": task.retry_exponential_backoff,
         "max_retry_delay_s": None if task.max_retry_delay is None else task.max_retry_delay.total_seconds(),
         "execution_timeout_s": None if task.execution_timeout is None else task.execution_timeout.total_seconds(),
+        "memory_limit_mb": task.memory_limit_mb,
+        "cpu_time_limit_s": None if task.cpu_time_limit is None else task.cpu_time_limit.total_seconds(),
         "pool": task.pool,
         "pool_slots": task.pool_slots,
         "extra_pools": task.extra_pools or None,
@@ -136,8 +138,14 @@ def _task(task: "BaseOperator", weight: int, behind: Mapping[str, set[str]]) -> 
         "callbacks": events_of(task),
         "owner": as_json(task.owner),
         "doc_md": as_json(task.doc_md),
-        "fields": {name: as_json(getattr(task, name)) for name in sorted(task.template_fields)},
+        "fields": _fields(task),
     }
+
+
+def _fields(task: "BaseOperator") -> dict[str, Any]:
+    """Write the template fields that have a value."""
+    fields = {name: getattr(task, name) for name in sorted(task.rendered_fields)}
+    return {name: as_json(value) for name, value in fields.items() if value is not None}
 
 
 def _description(value: Any) -> str:

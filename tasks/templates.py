@@ -53,7 +53,7 @@ def render_notifier(notifier: N, context: Context) -> N:
 
 def _render(original: R, renderer: "_Renderer") -> R:
     rendered = copy.copy(original)
-    for name in original.template_fields:
+    for name in original.rendered_fields:
         setattr(rendered, name, renderer.render(getattr(original, name), name))
     return rendered
 

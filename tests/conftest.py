@@ -3,6 +3,7 @@
 No test depends on a server that happens to run on this machine.
 """
 
+import fcntl
 import itertools
 import os
 import signal
@@ -112,6 +113,17 @@ def broker_client(servers: Servers, broker_number: int) -> Iterator["redis.Redis
 def broker_url(servers: Servers, broker_number: int, broker_client: "redis.Redis") -> str:
     assert broker_client.ping()
     return f"redis+socket://{servers.broker_socket}?virtual_host={broker_number}"
+
+
+@pytest.fixture
+def rabbitmq_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A RabbitMQ, which cannot be embedded; this test has its queues for itself, however many run at the same time."""
+    url = os.environ.get("TURNOUT_TEST_RABBITMQ_URL")
+    if url is None:
+        pytest.skip("TURNOUT_TEST_RABBITMQ_URL names no RabbitMQ")
+    with (tmp_path_factory.getbasetemp().parent / "rabbitmq.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield url
 
 
 @pytest.fixture

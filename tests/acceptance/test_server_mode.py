@@ -77,11 +77,9 @@ def pool() -> str:
 
 
 @pytest.fixture
-def external_rabbitmq(pool: str) -> Iterator[str]:
+def external_rabbitmq(rabbitmq_url: str, pool: str) -> Iterator[str]:
     """The URL of a RabbitMQ, which has no more queues afterwards than before."""
-    url = os.environ.get("TURNOUT_TEST_RABBITMQ_URL")
-    if url is None:
-        pytest.skip("TURNOUT_TEST_RABBITMQ_URL names no RabbitMQ")
+    url = rabbitmq_url
     with kombu.Connection(url) as connection:
         made = [name for name in (f"{pool}.default", "default_pool.default") if not is_there(connection, name)]
     yield url

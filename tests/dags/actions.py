@@ -65,6 +65,35 @@ def perform(action: str) -> Any:
     return ACTIONS[verb](argument)
 
 
+def hold_mb(count: str) -> None:
+    """Allocate memory, touch it, and hold it."""
+    held = bytearray(int(count) * MEGABYTE)
+    held[::4096] = b"x" * len(held[::4096])
+    hang()
+
+
+def kill_with_mb(count: str) -> None:
+    """Allocate memory, touch it, and be killed by SIGKILL."""
+    held = bytearray(int(count) * MEGABYTE)
+    held[::4096] = b"x" * len(held[::4096])
+    kill_itself("SIGKILL")
+
+
+def burn(_argument: str) -> None:
+    """Keep a processor busy until ended."""
+    try:
+        while True:
+            pass
+    finally:
+        record("burnt")
+
+
+def surroundings(_argument: str) -> dict[str, Any]:
+    """Tell the folder, and variables that a task may have set."""
+    own = {name: value for name, value in os.environ.items() if name.startswith("OWN_")}
+    return {"folder": str(Path.cwd()), "own": own, "pid": os.getpid()}
+
+
 def skip(reason: str) -> None:
     """End as skipped."""
     raise TaskSkipped(reason)
@@ -225,6 +254,10 @@ def _target(link: Path) -> str:
 ACTIONS: dict[str, Callable[[str], Any]] = {
     "succeed": lambda result: result or None,
     "return_bytes": lambda count: "x" * int(count),
+    "hold_mb": hold_mb,
+    "kill_with_mb": kill_with_mb,
+    "burn": burn,
+    "surroundings": surroundings,
     "skip": skip,
     "fail": fail,
     "fail_for_good": fail_for_good,

@@ -162,14 +162,11 @@ def own_valkey(servers: Servers, broker_number: int, broker_client: "redis.Redis
 
 
 @pytest.fixture
-def own_rabbitmq() -> Iterator[str]:
-    """A RabbitMQ for tests, which cannot be embedded; it has none of the queues before and afterwards."""
-    url = os.environ.get("TURNOUT_TEST_RABBITMQ_URL")
-    if url is None:
-        pytest.skip("TURNOUT_TEST_RABBITMQ_URL names no RabbitMQ")
-    _require_unused(url)
-    yield url
-    with kombu.Connection(url) as connection:
+def own_rabbitmq(rabbitmq_url: str) -> Iterator[str]:
+    """A RabbitMQ that has none of the queues before and afterwards."""
+    _require_unused(rabbitmq_url)
+    yield rabbitmq_url
+    with kombu.Connection(rabbitmq_url) as connection:
         for name in _QUEUES:
             connection.default_channel.queue_delete(name)
 

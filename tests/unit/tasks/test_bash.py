@@ -72,7 +72,7 @@ def test_a_command_runs_in_an_empty_folder_of_its_own_or_where_it_is_told(run: A
     missing = run(bash("pwd", cwd="/no/such/folder"))
     assert (missing.retry, missing.error) == (
         False,
-        "There is no folder '/no/such/folder' to run the command in (cwd).",
+        "Cannot run in the folder '/no/such/folder' on this worker (cwd): No such file or directory.",
     )
 
 

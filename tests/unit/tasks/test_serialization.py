@@ -48,6 +48,8 @@ def test_the_content_says_all_that_schedulers_decide_from() -> None:
             retry_exponential_backoff=True,
             max_retry_delay=timedelta(minutes=10),
             execution_timeout=timedelta(hours=1),
+            memory_limit_mb=512,
+            cpu_time_limit=90,
             pool="etl",
             pool_slots=2,
             queue="gpu",
@@ -92,6 +94,8 @@ def test_the_content_says_all_that_schedulers_decide_from() -> None:
         "retry_exponential_backoff": 2.0,
         "max_retry_delay_s": 600.0,
         "execution_timeout_s": 3600.0,
+        "memory_limit_mb": 512,
+        "cpu_time_limit_s": 90.0,
         "pool": "etl",
         "pool_slots": 2,
         "extra_pools": None,
@@ -104,7 +108,7 @@ def test_the_content_says_all_that_schedulers_decide_from() -> None:
         "callbacks": [],
         "owner": "ann",
         "doc_md": None,
-        "fields": {"bash_command": "echo {{ ds }}", "cwd": None, "env": None},
+        "fields": {"bash_command": "echo {{ ds }}"},
     }
     assert content["tasks"]["last"]["sends_to_worker"] is False
     assert json.loads(json.dumps(content)) == content
