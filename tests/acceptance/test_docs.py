@@ -149,6 +149,7 @@ def test_the_pages_on_queues_and_on_waiting_tasks_work_as_they_stand(reader: Rea
     reader.follow("how-to/a-task-that-does-not-run.md", eventually)
     reader.follow("how-to/read-logs.md", eventually)
     reader.follow("how-to/be-told.md", eventually)
+    reader.follow("how-to/limit-a-task.md", eventually)
 
 
 def test_the_page_on_waiting_tasks_names_every_reason() -> None:

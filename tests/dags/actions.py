@@ -88,6 +88,13 @@ def burn(_argument: str) -> None:
         record("burnt")
 
 
+def burn_for(seconds: str) -> None:
+    """Use so much CPU time."""
+    end = time.process_time() + float(seconds)
+    while time.process_time() < end:
+        pass
+
+
 def surroundings(_argument: str) -> dict[str, Any]:
     """Tell the folder, and variables that a task may have set."""
     own = {name: value for name, value in os.environ.items() if name.startswith("OWN_")}
@@ -257,6 +264,7 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "hold_mb": hold_mb,
     "kill_with_mb": kill_with_mb,
     "burn": burn,
+    "burn_for": burn_for,
     "surroundings": surroundings,
     "skip": skip,
     "fail": fail,

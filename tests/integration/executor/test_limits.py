@@ -92,7 +92,7 @@ def test_cpu_time_counts_from_the_start_of_the_attempt(stage: LimitedStage, alon
     stage.wait(burnt, "failed")
     (child,) = alone.children()
     assert sum(child.cpu_times()[:2]) > 1
-    again = stage.run_limited({"cpu": ["wait_for:" + str(stage.ledger)]})["cpu"]
+    again = stage.run_limited({"cpu": ["burn_for:0.6"]})["cpu"]
     assert stage.wait(again, "success", "failed").state == "success"
     assert [one.pid for one in alone.children()] == [child.pid]
 

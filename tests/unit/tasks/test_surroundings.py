@@ -64,5 +64,5 @@ def test_a_trial_sets_them_for_the_task_and_puts_everything_back(
 
 def test_a_variable_that_cannot_be_set_fails_the_task_by_name() -> None:
     with DAG("d", schedule=None) as dag:
-        BashOperator(task_id="t", bash_command="true", env={"A": "{{ params.odd }}"}, params={"odd": "a\0b"})
+        BashOperator(task_id="t", bash_command="true", env={"A": r"{{ 'a\0b' }}"})
     assert dag.test().errors == {"t": "The environment variable 'A' cannot be set (env): embedded null byte."}
