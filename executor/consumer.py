@@ -36,18 +36,27 @@ class AttemptConsumer(Consumer):  # type: ignore[misc]  # celery has no types
         self._outage = Outage("broker")
         self._flush_at = 0.0
         self._is_closed = True  # until the first heartbeat
+        self._is_full = False
         super().__init__(*args, **kwargs)
 
     def on_ready(self) -> None:
         """Go on to consume with a new connection, unless the worker takes nothing new."""
         super().on_ready()
-        self.set_closed(closed=self._is_closed)
+        self._consume()
 
     def set_closed(self, *, closed: bool) -> None:
         """Take no more messages from the broker; or take them again."""
         self._is_closed = closed
+        self._consume()
+
+    def set_full(self, *, full: bool) -> None:
+        """Leave messages to workers that could start them; or take them again."""
+        self._is_full = full
+        self._consume()
+
+    def _consume(self) -> None:
         if self.task_consumer is not None:
-            if closed:
+            if self._is_closed or self._is_full:
                 self.task_consumer.cancel()
             else:
                 self.task_consumer.consume()
@@ -57,7 +66,7 @@ class AttemptConsumer(Consumer):  # type: ignore[misc]  # celery has no types
         self.app.amqp.queues.select_add(queue)
         if self.task_consumer is not None:  # else the next connection will consume it
             self.task_consumer.add_queue(queue)
-            self.set_closed(closed=self._is_closed)
+            self._consume()
 
     def leave(self, name: str) -> None:
         """Consume a queue no longer."""

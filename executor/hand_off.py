@@ -4,6 +4,7 @@ All of its methods but `from_thread` run in the thread of Celery's event loop. C
 tasks is not used: `receive` takes the place of the worker's `_process_task`.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,6 +29,10 @@ from turnout.metadata.attempts import FinishedAttempt
 
 log = structlog.get_logger(__name__)
 
+#: A worker all of whose slots are taken for so long takes no more messages. Short tasks never come to it: to stop and
+#: to begin again costs two round trips to the broker.
+FULL_AFTER_S = 0.1
+
 
 class Claimer(Protocol):
     """What the hand-off needs of the claim thread."""
@@ -49,6 +54,8 @@ class HandOff:
         max_infra_retries: attempts that may be lost before a task fails.
         watch: told of attempts whose child has begun.
         put_outcome: takes the outcome of an attempt.
+        on_full: told whether all slots are taken, and have been for a while; None for a broker that delivers nothing
+            to a worker without a free slot.
         on_idle: called when the hand-off is draining and nothing is left.
     """
 
@@ -61,6 +68,7 @@ class HandOff:
         max_infra_retries: int,
         watch: Callable[[HeldAttempt], None],
         put_outcome: Callable[[HeldAttempt, FinishedAttempt], None],
+        on_full: Callable[[bool], None] | None,
         on_idle: Callable[[], None],
     ) -> None:
         self._free = slots
@@ -69,11 +77,14 @@ class HandOff:
         self._max_infra_retries = max_infra_retries
         self._watch = watch
         self._put_outcome = put_outcome
+        self._on_full = on_full
         self._on_idle = on_idle
         self._waiting: deque[Request] = deque()
         self._in_claim = 0
         self.is_draining = False
         self._is_closed = False
+        self._is_full = False
+        self._full_since: float | None = None  # monotonic
         self._claimer: Claimer | None = None
         self._hub: Hub | None = None
         self._pool: Any = None
@@ -84,7 +95,7 @@ class HandOff:
         self._hub, self._pool, self._claimer = hub, pool, claimer
 
     def from_thread(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Make a call in the thread of the event loop, which wakes up for it."""
+        """Make a call from the event loop's next turn, in its thread; it wakes up for it."""
         if self._hub is not None:
             self._hub.call_soon(call, *arguments)
 
@@ -147,7 +158,36 @@ class HandOff:
         if batch and self._claimer is not None:
             self._in_claim += len(batch)
             self._claimer.put(batch)
+        self._mind_fullness()
         self._end_drain()
+
+    # Calls that talk to the broker are made by the hub itself: its errors are for Celery's event loop to deal with.
+
+    def _mind_fullness(self) -> None:
+        if self._hub is None or self._on_full is None:
+            return
+        if self._free > 0:
+            self._full_since = None
+            if self._is_full:
+                self._is_full = False
+                self._hub.call_soon(self._on_full, False)
+        elif self._full_since is None:
+            self._full_since = time.monotonic()
+            self._hub.call_later(FULL_AFTER_S, self._look_whether_full, self._full_since)
+
+    def _look_whether_full(self, since: float) -> None:
+        if self._full_since == since and not self._is_full:  # no slot has become free meanwhile
+            self._is_full = True
+            self.from_thread(self._leave_to_others)
+
+    def _leave_to_others(self) -> None:
+        """Take no more messages, and give back those that have arrived: other workers may have a slot."""
+        if self._is_full and self._on_full is not None:
+            self._on_full(True)
+            while self._waiting:
+                request = self._waiting.popleft()
+                request.reject(requeue=True)
+                task_ready(request)
 
     def _end_drain(self) -> None:
         if self.is_draining and not self._waiting and not self._in_claim and not len(self._roster):

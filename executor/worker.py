@@ -110,6 +110,7 @@ class Worker:
             max_infra_retries=settings.scheduler.max_infra_retries,
             watch=self._watch.look_after,
             put_outcome=self._outcomes.put,
+            on_full=None if self._app.conf.worker_disable_prefetch else self._set_full,
             on_idle=self._shut_down,
         )
         self._logs = LogKeeping(settings, roster)
@@ -208,6 +209,10 @@ class Worker:
         self._hand_off.set_closed(closed=closed_for is not None)
         self._callbacks.set_closed(closed=closed_for is not None or not self._options.runs_callbacks)
         log.info("worker.closed" if closed_for else "worker.opened", reason=closed_for)
+
+    def _set_full(self, full: bool) -> None:
+        if self._celery.consumer is not None:
+            self._celery.consumer.set_full(full=full)
 
     def _drain(self) -> None:
         if self._celery.consumer is not None:

@@ -275,6 +275,7 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "hang": hang,
     "hang_and_tell": hang_and_tell,
     "ignore_sigterm": ignore_sigterm,
+    "sleep": lambda seconds: time.sleep(float(seconds)),
     "wait_for": wait_for,
     "wait_and_fail": wait_and_fail,
     "allocate_mb": lambda count: len(bytearray(int(count) * MEGABYTE)),

@@ -44,11 +44,11 @@ def eventually(check: Callable[[], Any], timeout_s: float = WAIT_S) -> Any:
 class WorkerProcess:
     """A `turnout worker`."""
 
-    def __init__(self, environ: Mapping[str, str], log: Path, arguments: Sequence[str]) -> None:
+    def __init__(self, environ: Mapping[str, str], log: Path, arguments: Sequence[str], prelude: str = "") -> None:
         self.log = log
         with log.open("w") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND, *arguments],
+                [sys.executable, "-c", prelude + _COMMAND, *arguments],
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -212,9 +212,9 @@ def environ(settings: Settings) -> dict[str, str]:
 def start_worker(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
     started: list[WorkerProcess] = []
 
-    def start(*arguments: str, **variables: str) -> WorkerProcess:
+    def start(*arguments: str, prelude: str = "", **variables: str) -> WorkerProcess:
         log = tmp_path / f"worker-{len(started)}.log"
-        started.append(WorkerProcess(environ | variables, log, arguments or ("-c", "2")))
+        started.append(WorkerProcess(environ | variables, log, arguments or ("-c", "2"), prelude))
         started[-1].wait_for("worker.registered")
         return started[-1]
 
