@@ -7,7 +7,6 @@ code and its own; it ends when there is nothing more to read.
 import logging
 import os
 import pickle
-import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from turnout.executor.capture import AttemptLog, captured
 from turnout.executor.channel_client import ChannelClient
 from turnout.executor.child_state import ChildState
 from turnout.executor.dag_files import DagFiles, ImportTimeoutError
-from turnout.executor.descendants import end_descendants, end_with_parent, take_in_orphans
+from turnout.executor.descendants import end_descendants, take_in_orphans
 from turnout.tasks.callbacks import call_back
 from turnout.tasks.dags import DAG
 from turnout.tasks.errors import DagError, DagFileError
@@ -33,7 +32,6 @@ class CallbackTimeoutError(BaseException):
 
 def main() -> None:
     """Run callbacks until standard input ends."""
-    end_with_parent(int(sys.argv[1]))
     take_in_orphans()
     work, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)

@@ -57,7 +57,7 @@ class CallbackProcess:
 
     def _start(self) -> "subprocess.Popen[bytes]":
         return self._subprocesses.start(
-            [sys.executable, "-P", "-m", "turnout.executor.callback_child", str(os.getpid())],
+            [sys.executable, "-P", "-m", "turnout.executor.callback_child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES},

@@ -1,8 +1,9 @@
 """What an attempt leaves running: processes that its task has started, near and far, end with it.
 
 A child takes in its orphans (Linux: `PR_SET_CHILD_SUBREAPER`), so that no daemon escapes it, and ends them all after
-each attempt. The worker's main process takes in those of a child that died, and kills them. What is left when both die
-at once goes to the first process of the system, as always.
+each attempt. The worker's main process takes in those of a child that died, and kills them. When the main process dies,
+its watchdog ends them. Only what several of these leave behind that die at once goes to the first process of the
+system, as always.
 """
 
 import ctypes
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from turnout.executor.watchdog import Watchdog
 
 #: From <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
@@ -34,18 +37,21 @@ def take_in_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_with_parent(parent: int) -> None:
-    """Be killed when the parent ends, whatever ends it; end at once if it has ended already (Linux)."""
+def stop_with_parent() -> None:
+    """Be stopped when the parent ends, whatever ends it: the watchdog does the rest (Linux)."""
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGSTOP, 0, 0, 0)
 
 
 class Subprocesses:
-    """The processes that a worker's main process starts beside its pool; orphans are looked for at no such moment."""
+    """The processes that a worker's main process starts beside its pool; orphans are looked for at no such moment.
+
+    Attributes:
+        watchdog: started by the pool; it looks after them, and after the pool's own.
+    """
 
     def __init__(self) -> None:
+        self.watchdog = Watchdog()
         self._lock = threading.Lock()
         self._pids: set[int] = set()
 
@@ -54,6 +60,7 @@ class Subprocesses:
         with self._lock:
             process = subprocess.Popen(command, **options)
             self._pids.add(process.pid)
+            self.watchdog.look_after(process.pid)
         return process
 
     def forget(self, process: "subprocess.Popen[bytes]") -> None:

@@ -65,6 +65,7 @@ class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._children: dict[int, Any] = {}
+        self.subprocesses.watchdog.start()
         super().__init__(*args, **kwargs)
 
     def Process(self, *args: Any, **kwargs: Any) -> _WeighedProcess:  # noqa: N802  billiard's name
@@ -74,15 +75,32 @@ class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
     def _create_worker_process(self, i: int) -> Any:
         process = super()._create_worker_process(i)
         self._children = {child.pid: child for child in (*self._pool, process)}
+        self.subprocesses.watchdog.look_after(process.pid)
         return process
 
     def mark_as_worker_lost(self, job: Any, exitcode: int | None) -> None:
         """Hand the exit code to the job's error callback."""
         job._set(None, (False, ChildEnd(exitcode or 0, self._peak_mb(job))))  # noqa: SLF001  what billiard does
         with self.subprocesses.at_rest() as beside:
-            orphans = kill_orphans({process.pid for process in self._pool} | beside)
+            orphans = kill_orphans({*self._pids(), *beside, self.subprocesses.watchdog.pid or 0})
         if orphans:
             log.warning("attempt.orphans_killed", count=orphans)
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Be told of what happens to the children, and to the watchdog."""
+        super().register_with_event_loop(hub)
+        hub.add_reader(self.subprocesses.watchdog.line, self._renew_watchdog, hub)
+
+    def _renew_watchdog(self, hub: Any) -> None:
+        watchdog = self.subprocesses.watchdog
+        log.warning("watchdog.ended", pid=watchdog.pid)
+        hub.remove_reader(watchdog.line)
+        with self.subprocesses.at_rest() as beside:
+            watchdog.start({*self._pids(), *beside})
+        hub.add_reader(watchdog.line, self._renew_watchdog, hub)
+
+    def _pids(self) -> set[int]:
+        return {process.pid for process in self._pool}
 
     def _peak_mb(self, job: Any) -> int:
         ended = [self._children[pid] for pid in job.worker_pids() if pid in self._children]

@@ -1,6 +1,7 @@
 """The worker: Celery's consumer and prefork pool, with our own claims, outcomes and lease around them."""
 
 import gc
+import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from turnout.executor.assigning import Assigner
 from turnout.executor.callbacks import Callbacks
 from turnout.executor.channel import Channel
 from turnout.executor.claims import Claims, Request
-from turnout.executor.descendants import take_in_orphans
+from turnout.executor.descendants import stop_with_parent, take_in_orphans
 from turnout.executor.hand_off import HandOff
 from turnout.executor.heartbeat import Heartbeat
 from turnout.executor.isolation import forget_parent
@@ -173,6 +174,7 @@ class Worker:
             service.stop()
         self._heartbeat.end_term()
         self._logs.stop()
+        AttemptPool.subprocesses.watchdog.stop()
         self._engine.dispose()
 
     def _on_ready(self, _consumer: Any) -> None:
@@ -279,6 +281,8 @@ def _keep_logging(**_kwargs: Any) -> None:
 
 
 def _enter_child(**_kwargs: Any) -> None:
+    os.setsid()  # a Ctrl-C, or a signal to the main process's group, is for the main process: it decides who ends
+    stop_with_parent()
     forget_parent()
     take_in_orphans()
 

@@ -191,6 +191,12 @@ def leave_daemon(path: str) -> None:
     wait_for(path)
 
 
+def leave_daemon_and_hang(path: str) -> None:
+    """Leave a daemon behind, and hang, whatever is raised here."""
+    leave_daemon(path)
+    ignore_sigterm("")
+
+
 def leave_daemon_and_die(path: str) -> None:
     """Leave a daemon behind, and be killed."""
     leave_daemon(path)
@@ -285,6 +291,7 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "tell_secret": tell_secret,
     "leave_daemon": leave_daemon,
     "leave_daemon_and_die": leave_daemon_and_die,
+    "leave_daemon_and_hang": leave_daemon_and_hang,
     "soil": soil,
     "state": state,
     "fork_and_return": fork_and_return,

@@ -44,15 +44,24 @@ def eventually(check: Callable[[], Any], timeout_s: float = WAIT_S) -> Any:
 class WorkerProcess:
     """A `turnout worker`."""
 
-    def __init__(self, environ: Mapping[str, str], log: Path, arguments: Sequence[str], prelude: str = "") -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        log: Path,
+        arguments: Sequence[str],
+        *,
+        prelude: str = "",
+        within: Sequence[str] = (),
+    ) -> None:
         self.log = log
         with log.open("w") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", prelude + _COMMAND, *arguments],
+                [*within, sys.executable, "-c", prelude + _COMMAND, *arguments],
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                process_group=0,
             )
 
     def wait_for(self, event: str, count: int = 1) -> None:
@@ -65,8 +74,12 @@ class WorkerProcess:
         return len(re.findall(rf'"event": "{re.escape(event)}', self.log.read_text()))
 
     def children(self) -> list[psutil.Process]:
-        """List the children that run attempts."""
-        return psutil.Process(self.process.pid).children()
+        """List the children that run attempts, and callbacks."""
+        return [child for child in psutil.Process(self.process.pid).children() if not _is_watchdog(child)]
+
+    def watchdog(self) -> psutil.Process:
+        """Return the process that outlives the main process for a moment."""
+        return next(filter(_is_watchdog, psutil.Process(self.process.pid).children()))
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the main process."""
@@ -75,6 +88,12 @@ class WorkerProcess:
     def wait(self) -> int:
         """Wait for the end; return the exit code."""
         return self.process.wait(WAIT_S)
+
+
+def _is_watchdog(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):  # it is ending
+        return "watchdog_process" in str(process.cmdline())
+    return False
 
 
 class Stage:
@@ -212,9 +231,10 @@ def environ(settings: Settings) -> dict[str, str]:
 def start_worker(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
     started: list[WorkerProcess] = []
 
-    def start(*arguments: str, prelude: str = "", **variables: str) -> WorkerProcess:
+    def start(*arguments: str, prelude: str = "", within: Sequence[str] = (), **variables: str) -> WorkerProcess:
         log = tmp_path / f"worker-{len(started)}.log"
-        started.append(WorkerProcess(environ | variables, log, arguments or ("-c", "2"), prelude))
+        given = arguments or ("-c", "2")
+        started.append(WorkerProcess(environ | variables, log, given, prelude=prelude, within=within))
         started[-1].wait_for("worker.registered")
         return started[-1]
 
