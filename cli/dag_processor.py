@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli.serving import default_name, serve
+from turnout.config.credentials import hide_credentials
 from turnout.config.logging import configure_logging
 from turnout.config.settings import load_settings
 from turnout.scheduler.processor.service import DagProcessor
@@ -15,5 +16,6 @@ def dag_processor(
 ) -> None:
     """Parse DAG files and store what they declare, until SIGTERM or Ctrl-C."""
     settings = load_settings()
+    hide_credentials()
     configure_logging(settings.log, process="dag-processor")
     serve(DagProcessor(settings, name or default_name("dag-processor")))

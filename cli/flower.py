@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from turnout.config.credentials import hide_credentials
 from turnout.config.logging import configure_logging
 from turnout.config.settings import load_settings
 
@@ -20,5 +21,6 @@ def flower(
     from turnout.executor.flower import run_flower  # noqa: PLC0415  Celery loads slowly
 
     settings = load_settings()
+    hide_credentials()
     configure_logging(settings.log, process="flower")
     run_flower(settings, address, port)

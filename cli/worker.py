@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli.serving import default_name
+from turnout.config.credentials import hide_credentials
 from turnout.config.logging import configure_logging
 from turnout.config.settings import load_settings
 from turnout.metadata.callbacks import CALLBACK_QUEUE
@@ -48,6 +49,7 @@ def worker(
         least_children=least,
         runs_callbacks=callbacks,
     )
+    hide_credentials()
     configure_logging(settings.log, process="worker", worker=options.name)
     raise typer.Exit(Worker(settings, options).run())
 

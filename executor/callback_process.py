@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from turnout.config.settings import SECRET_VARIABLES
 from turnout.executor.assignment import CallbackAssignment, ChildReport, too_long
 from turnout.executor.descendants import Subprocesses
 
@@ -60,7 +59,6 @@ class CallbackProcess:
             [sys.executable, "-P", "-m", "turnout.executor.callback_child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES},
             start_new_session=True,
         )
 

@@ -1,10 +1,8 @@
-"""What a new child process must not have: credentials, and the sockets of its parent."""
+"""What a new child process must not have: the sockets of its parent."""
 
 import os
 import stat
 from pathlib import Path
-
-from turnout.config.settings import SECRET_VARIABLES
 
 _STANDARD_STREAMS = 3
 
@@ -16,8 +14,6 @@ def forget_parent() -> None:
     other children. Its pool talks to it by pipes, so every socket can go. Descriptors are pointed at `/dev/null` rather
     than closed: objects that still hold their numbers can then neither reach the server nor close a stranger's file.
     """
-    for variable in SECRET_VARIABLES:
-        os.environ.pop(variable, None)
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for fd in inherited_sockets():
         os.dup2(nowhere, fd, inheritable=False)

@@ -50,6 +50,7 @@ def child_environment(settings: Settings, *, colour: bool = False) -> dict[str, 
         "TURNOUT_HOME": str(settings.home),
         "TURNOUT_DATABASE_URL": settings.database.get_secret_value(),
         "TURNOUT_BROKER_URL": settings.broker.get_secret_value(),
+        **({"TURNOUT_LOGS_URL": settings.logs_url.get_secret_value()} if settings.logs_url is not None else {}),
         "TURNOUT_LOG__FORMAT": "text" if settings.log.format == "auto" else settings.log.format,
         **({"FORCE_COLOR": "1"} if colour else {}),
     }

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli.local.machine import run_machine
+from turnout.config.credentials import hide_credentials
 from turnout.config.settings import load_settings
 
 
@@ -16,4 +17,6 @@ def up(
 
     With TURNOUT_DATABASE_URL or TURNOUT_BROKER_URL set, no server of that kind is started.
     """
-    run_machine(load_settings(), workers=workers, schedulers=schedulers)
+    settings = load_settings()
+    hide_credentials()
+    run_machine(settings, workers=workers, schedulers=schedulers)

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,19 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home.kill()
 
 
+def family_of(platform: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(platform.pid).children(recursive=True)
+
+
+def shows_credentials(process: psutil.Process) -> bool:
+    """Whether every process of the same user could read them."""
+    with suppress(psutil.Error):
+        return bool(process.environ().get("TURNOUT_DATABASE_URL"))
+    return False
+
+
 def stop(platform: subprocess.Popen[str], eventually: Eventually) -> None:
-    family = psutil.Process(platform.pid).children(recursive=True)
+    family = family_of(platform)
     platform.send_signal(signal.SIGINT)
     assert platform.wait(60) == 0
     eventually(lambda: not any(member.is_running() for member in family))
@@ -61,6 +73,7 @@ def test_a_run_goes_through_and_is_still_there_after_a_restart(home: Home, event
     assert {task["task_id"]: task["state"] for task in tasks} == dict.fromkeys(
         ("ask", "double", "joint", "tell"), "success"
     )
+    eventually(lambda: not [member for member in family_of(platform) if shows_credentials(member)])
     assert "of first" in home.run("tasks", "logs", "hello", "first", "tell").stdout
     assert len([row for row in home.json("schedulers", "list") if row["state"] == "alive"]) == 2
     stop(platform, eventually)

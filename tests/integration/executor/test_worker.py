@@ -172,6 +172,21 @@ def test_children_hold_no_socket_and_see_no_credentials(stage: Stage, worker: Wo
         eventually(lambda child=child: not child.net_connections("all"))
 
 
+def test_no_process_of_a_worker_shows_its_credentials_to_others_of_the_user(
+    stage: Stage, worker: WorkerProcess
+) -> None:
+    pids = stage.settings.home / "pids"
+    stage.publish({"one": ["hang"], "bash": []}, pids=str(pids), command="sleep 3600")
+    stage.wait_for_start()
+    eventually(pids.exists)
+    main = psutil.Process(worker.process.pid)
+    for process in (main, *main.children(recursive=True)):
+        environ = Path(f"/proc/{process.pid}/environ").read_text()
+        assert f"TURNOUT_HOME={stage.settings.home}" in environ, process
+        assert stage.settings.database.get_secret_value() not in environ, process
+        assert stage.settings.broker.get_secret_value() not in environ, process
+
+
 def test_a_worker_uses_two_connections_at_most(stage: Stage, start_worker: StartWorker) -> None:
     start_worker("-c", "6")
     pulls = {"one": ["succeed:1"], "two": ["pull:one"], "retried": ["pull:one"], "limited": ["pull:one"]}

@@ -36,3 +36,9 @@ def test_the_processes_are_told_the_home_and_the_servers(monkeypatch: pytest.Mon
 def test_the_processes_log_for_people_unless_json_was_asked_for() -> None:
     assert child_environment(_settings())["TURNOUT_LOG__FORMAT"] == "text"
     assert child_environment(_settings(TURNOUT_LOG__FORMAT="json"))["TURNOUT_LOG__FORMAT"] == "json"
+
+
+def test_the_processes_are_told_the_store_of_logs_also_when_the_environment_no_longer_says_it() -> None:
+    assert "TURNOUT_LOGS_URL" not in child_environment(_settings())
+    environment = child_environment(_settings(TURNOUT_LOGS_URL="s3://key:secret@bucket"))
+    assert environment["TURNOUT_LOGS_URL"] == "s3://key:secret@bucket"
