@@ -29,6 +29,11 @@ BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "valkey", "amqp", "amqps")
 #: What a DAG's backfills get beside its other runs: enough to come along, and little enough not to be felt.
 BACKFILL_SHARE = 0.25
 
+#: For a warning to arrive and be acted upon, in seconds.
+_WARNING_WAY_S = 1.0
+#: A worker is warned after a third of its lease at the earliest: it renews a good deal more often.
+_LARGEST_WARNING = 2 / 3
+
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -146,6 +151,12 @@ class Settings(Section):
         for url in (self.database_url, self.broker_url, self.logs_url):
             if url is not None:
                 yield from passwords_in(url.get_secret_value())
+
+    @property
+    def warning_s(self) -> float:
+        """How long before the end of its lease a worker is warned: enough to hear of it, and to end its attempts."""
+        needed_s = self.worker.kill_grace_s + self.scheduler.repair_interval_s + _WARNING_WAY_S
+        return min(needed_s, self.worker.lease_s * _LARGEST_WARNING)
 
     @property
     def dags_path(self) -> Path:

@@ -69,6 +69,8 @@ def of_stop(cause: Cause, why: str | None = None) -> Ending:
         return Ending(
             "lost", cause=cause, error="Importing the DAG file took too long (setting worker.import_timeout_s)."
         )
+    if cause is Cause.WORKER_LOST:
+        return Ending("lost", cause=cause, error="The worker was cut off from the database, and ended the attempt.")
     return Ending("lost", cause=cause, error="The worker was stopped while the attempt ran.")
 
 

@@ -1,6 +1,7 @@
 """The heartbeat: keeps the worker's lease, reports its load, and compares what it holds with what the database says."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -43,6 +44,7 @@ class Heartbeat(Service):
 
     Args:
         registration: what the worker says of itself.
+        warning_s: how long before the end of its lease it acts upon a warning.
         engine: the metadata database.
         term: told the id of each new term.
         roster: the attempts held.
@@ -57,6 +59,7 @@ class Heartbeat(Service):
         self,
         *,
         registration: Registration,
+        warning_s: float,
         engine: Engine,
         term: Term,
         roster: Roster,
@@ -68,6 +71,7 @@ class Heartbeat(Service):
     ) -> None:
         super().__init__("heartbeat")
         self._registration = registration
+        self._overdue_s = registration.lease_s - warning_s
         self._engine = engine
         self._term = term
         self._roster = roster
@@ -80,6 +84,7 @@ class Heartbeat(Service):
         self._strays: set[AttemptKey] = set()
         self._outage = Outage("database")
         self._is_registered = False
+        self._renewed_at = time.monotonic()
 
     def run(self) -> None:
         """Beat until stopped."""
@@ -104,6 +109,7 @@ class Heartbeat(Service):
         held = self._roster.running()
         load = self._measure()
         beat = transact(self._engine, lambda c: self._beat(c, load))
+        self._renewed_at = time.monotonic()
         if not beat.is_alive:
             self._lose_term(held)
             return
@@ -113,6 +119,20 @@ class Heartbeat(Service):
             self._on_callbacks()
         self._give_up_lost(held, beat.running)
         self._finish_strays(beat.running)
+
+    def take_warning(self, worker_ids: Collection[int]) -> None:
+        """End all attempts, if this is about the current term and it has indeed not been renewed for that long.
+
+        Whoever warns has the database, so it is this worker that is cut off from it: when its lease is over, others
+        begin the attempts anew.
+        """
+        silent_s = time.monotonic() - self._renewed_at
+        running = [attempt for attempt in self._roster.running() if attempt.stopped_for is None]
+        if self._term.worker_id not in worker_ids or silent_s < self._overdue_s or not running:
+            return
+        log.error("worker.cut_off", silent_s=round(silent_s, 1), running=len(running))
+        for attempt in running:
+            self._stopper.stop_attempt(attempt, Cause.WORKER_LOST)
 
     def end_term(self) -> None:
         """End the term of one's own free will; a database that is away will see it expire instead."""

@@ -5,14 +5,17 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
+from celery import Celery
 from kombu import Connection, Producer
 from kombu.exceptions import KombuError
 
 from turnout.config.settings import Settings
+from turnout.executor import overdue
 from turnout.executor.app import ATTEMPT_TASK, SOCKET_TIMEOUT_S, declared_queue, make_app, unavailable
-from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError
+from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError, OverdueWorker
 
 T = TypeVar("T")
 
@@ -26,15 +29,14 @@ _PIPELINE = 1000
 class CeleryBroker:
     """The broker behind `turnout.metadata.messages.Broker`. Threads may share it.
 
-    A batch that fails is safe to publish again: what did arrive the first time is dropped as a duplicate.
+    Questions have a connection of their own, so that one to a slow broker does not hold up messages. A batch that fails
+    is safe to publish again: what did arrive the first time is dropped as a duplicate.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._app = make_app(settings)
-        self._url: str = self._app.conf.broker_url
-        self._lock = threading.Lock()
-        self._connection: Connection | None = None
-        self._producer: Producer | None = None
+        self._is_amqp = self._app.conf.broker_url.startswith("amqp")
+        self._messages, self._questions = _Line(self._app), _Line(self._app)
 
     def publish(self, messages: Sequence[AttemptMessage]) -> None:
         """Publish a batch, in one pipeline where the broker has one.
@@ -43,7 +45,7 @@ class CeleryBroker:
             BrokerUnavailableError: any of it may not have arrived.
         """
         if messages:
-            self._call(lambda producer: self._publish(producer, messages))
+            self._messages.call(lambda producer: self._publish(producer, messages))
 
     def depths(self, queues: Iterable[str]) -> dict[str, int]:
         """Count the messages that wait in each Celery queue.
@@ -55,20 +57,30 @@ class CeleryBroker:
         Raises:
             BrokerUnavailableError: the broker cannot be asked.
         """
-        return self._call(lambda producer: {queue: self._depth(producer.connection, queue) for queue in queues})
+        return self._questions.call(lambda producer: {queue: self._depth(producer, queue) for queue in queues})
+
+    def warn(self, workers: Sequence[OverdueWorker]) -> None:
+        """Tell workers that their leases are about to be over, although the database is well.
+
+        Raises:
+            BrokerUnavailableError: it may not have arrived.
+        """
+        self._questions.call(lambda producer: overdue.send(self._app, producer.connection, workers))
 
     def close(self) -> None:
-        """Give up the connection."""
-        with self._lock:
-            self._disconnect()
+        """Give up the connections."""
+        self._messages.close()
+        self._questions.close()
 
     def _publish(self, producer: Producer, messages: Sequence[AttemptMessage]) -> None:
+        url = self._app.conf.broker_url
         with producer.batch(max_size=_PIPELINE):
             for message in messages:
                 producer.publish(
                     _BODY,
                     routing_key=message.celery_queue,
-                    declare=[declared_queue(self._url, message.celery_queue)] if self._must_declare else None,
+                    # AMQP drops a message to a queue that is not there; in Redis the queue is a list that comes to be.
+                    declare=[declared_queue(url, message.celery_queue)] if self._is_amqp else None,
                     content_type="application/json",
                     content_encoding="utf-8",
                     headers=_headers(message),
@@ -77,19 +89,30 @@ class CeleryBroker:
                     confirm_timeout=SOCKET_TIMEOUT_S,
                 )
 
-    @property
-    def _must_declare(self) -> bool:
-        """AMQP drops a message to a queue that is not there; in Redis the queue is a list that comes into being."""
-        return self._url.startswith("amqp")
-
-    def _depth(self, connection: Connection, queue: str) -> int:
-        with connection.channel() as channel:
+    def _depth(self, producer: Producer, queue: str) -> int:
+        # AMQP closes the channel on which it is asked for a queue that is not there; elsewhere a channel is dear.
+        with producer.connection.channel() if self._is_amqp else nullcontext(producer.channel) as channel:
             try:
                 return int(channel.queue_declare(queue, passive=True).message_count)
-            except connection.channel_errors:  # there is no such queue (yet)
+            except producer.connection.channel_errors:  # there is no such queue (yet)
                 return 0
 
-    def _call(self, work: Callable[[Producer], T]) -> T:
+
+class _Line:
+    """A connection to the broker that is made when it is needed, and anew when it has died; one call at a time."""
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._producer: Producer | None = None
+
+    def call(self, work: Callable[[Producer], T]) -> T:
+        """Do something with it.
+
+        Raises:
+            BrokerUnavailableError: it could not be done, or not to its end.
+        """
         with self._lock:
             stale = self._producer is not None
             try:
@@ -100,12 +123,17 @@ class CeleryBroker:
                 # The connection that was kept had died; a fresh one tells whether the broker has.
                 return self._try(work)
 
+    def close(self) -> None:
+        """Give it up."""
+        with self._lock:
+            self._disconnect()
+
     def _try(self, work: Callable[[Producer], T]) -> T:
         try:
             return work(self._producer or self._connect())
         except (KombuError, OSError, *self._transport_errors()) as error:
             self._disconnect()
-            raise unavailable(self._url, error) from error
+            raise unavailable(self._app.conf.broker_url, error) from error
 
     def _transport_errors(self) -> tuple[type[Exception], ...]:
         transport: Any = self._app.connection_for_write().transport

@@ -18,6 +18,7 @@ from kombu.exceptions import KombuError
 
 from turnout.config.masking import Masker
 from turnout.config.settings import Settings
+from turnout.executor import overdue
 from turnout.executor.app import declared_queue, make_app, unavailable
 from turnout.executor.assigning import Assigner
 from turnout.executor.callbacks import Callbacks
@@ -137,6 +138,7 @@ class Worker:
         )
         self._heartbeat = Heartbeat(
             registration=_registration(settings, options),
+            warning_s=settings.warning_s,
             engine=self._engine,
             term=term,
             roster=roster,
@@ -150,6 +152,7 @@ class Worker:
             roster, self._stopper, lambda: self._hand_off.from_thread(self._drain), self._callbacks.hurry
         )
         self._celery = _make_controller(self._app, settings, options, self._on_ready, self._hand_off.receive)
+        overdue.listen(self._heartbeat.take_warning)
         self._pools = set(pools)
 
     def run(self) -> int:

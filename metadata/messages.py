@@ -37,6 +37,15 @@ def celery_queue(pool: str, queue: str) -> str:
     return f"{pool}.{queue}"
 
 
+@dataclass(frozen=True)
+class OverdueWorker:
+    """A worker that has not renewed its lease for so long that it will soon be declared dead."""
+
+    worker_id: int
+    name: str
+    hostname: str
+
+
 class Broker(Protocol):
     """What a scheduler needs of the broker; the command that starts a scheduler hands it over."""
 
@@ -45,6 +54,9 @@ class Broker(Protocol):
 
     def depths(self, queues: Iterable[str]) -> dict[str, int]:
         """Count the messages that wait in each Celery queue, those already delivered to a worker not included."""
+
+    def warn(self, workers: Sequence[OverdueWorker]) -> None:
+        """Tell workers that the database is well and their leases are about to be over; raise as `publish` does."""
 
     def close(self) -> None:
         """Give up the connection."""

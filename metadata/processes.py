@@ -17,6 +17,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, text
 
 from turnout.metadata.errors import TermOverError
+from turnout.metadata.messages import OverdueWorker
 from turnout.metadata.texts import storable
 
 ProcessKind = Literal["scheduler", "worker", "dag_processor"]
@@ -184,6 +185,20 @@ def declare_dead(connection: Connection, kinds: Sequence[ProcessKind]) -> list[t
         {"kinds": list(kinds)},
     )
     return [(row.id, row.kind, row.name) for row in rows]
+
+
+def overdue_workers(connection: Connection, within_s: float) -> list[OverdueWorker]:
+    """List the workers whose leases will be over within so many seconds, or are, and that nobody has declared dead."""
+    rows = connection.execute(
+        text("""
+            SELECT id AS worker_id, name, hostname FROM process
+            WHERE state = 'alive' AND kind = 'worker'
+              AND lease_expires_at < clock_timestamp() + make_interval(secs => :within_s)
+            ORDER BY id
+        """),
+        {"within_s": within_s},
+    )
+    return [OverdueWorker(**row) for row in rows.mappings()]
 
 
 def forget_old(connection: Connection, keep_s: float) -> int:

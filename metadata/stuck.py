@@ -17,8 +17,16 @@ class Unclaimed:
     is_late: bool  # queued longer ago than a worker's usual answer
 
 
+#: Each message that was taken for lost doubles the patience with the next, up to eightfold: where a claim takes longer
+#: than the patience, no attempt would ever be claimed before its message is given up.
 _UNCLAIMED = text("""
-    SELECT t.id, t.attempt_id, t.pool, t.queue, t.queued_at < now() - make_interval(secs => :patience_s) AS is_late
+    SELECT t.id, t.attempt_id, t.pool, t.queue, CASE
+        WHEN t.queued_at < now() - make_interval(secs => :patience_s)
+        THEN t.queued_at < now() - make_interval(secs => :patience_s * power(2, LEAST(3, (
+            SELECT count(*) FROM task_attempt a WHERE a.task_instance_id = t.id AND a.cause = 'message_lost'
+        ))))
+        ELSE false
+    END AS is_late
     FROM task_instance t
     WHERE t.state = 'queued'
     ORDER BY t.queued_at, t.id

@@ -16,13 +16,14 @@ from turnout.metadata import attempts, orphans, processes, queueing, stuck, wake
 from turnout.metadata.attempts import AttemptKey
 from turnout.metadata.engine import Connection, Engine, transact
 from turnout.metadata.errors import DatabaseUnavailableError
-from turnout.metadata.messages import Broker
+from turnout.metadata.messages import Broker, OverdueWorker
 from turnout.metadata.processes import ProcessKind
 from turnout.metadata.states import Cause
 from turnout.metadata.stuck import Unclaimed
 from turnout.scheduler.capacity import Capacity
 from turnout.scheduler.lease import Lease
 from turnout.scheduler.lost_messages import LostMessages
+from turnout.scheduler.warnings import Warnings
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +46,7 @@ class _Reaped:
     dead: Sequence[tuple[int, ProcessKind, str]]
     lost: Sequence[AttemptKey]
     unpublished: Sequence[AttemptKey]
+    overdue: Sequence[OverdueWorker]
 
     def log(self) -> None:
         for process_id, kind, name in self.dead:
@@ -66,6 +68,7 @@ class Reaper:
     def __init__(self, engine: Engine, broker: Broker, lease: Lease, settings: Settings) -> None:
         self._engine = engine
         self._lost_messages = LostMessages(broker)
+        self._warnings = Warnings(broker)
         self._lease = lease
         self._settings = settings.scheduler
         self._lease_s: dict[ProcessKind, float] = {
@@ -73,6 +76,7 @@ class Reaper:
             "dag_processor": settings.scheduler.lease_s,
             "worker": settings.worker.lease_s,
         }
+        self._warn_within_s = settings.warning_s
         self._next_repair = 0.0
         self._next_sweep = time.monotonic() + self._settings.sweep_interval_s
 
@@ -101,6 +105,7 @@ class Reaper:
         self._sweep_if_due()
         reaped = self._lease.transact(self._engine, self._reap)
         reaped.log()
+        self._warnings.send(reaped.overdue)
         refused = self._lease.transact(self._engine, stuck.refuse_oversized)
         if refused:
             log.warning("tasks.refused", cause=Cause.POOL_TOO_SMALL, count=len(refused), task_instances=refused[:10])
@@ -130,7 +135,16 @@ class Reaper:
         if not kinds <= self._judged():  # the statement met a database that stood still, and saw leases that ran out so
             raise DatabaseUnavailableError("The metadata database stood still for a while: nobody is declared dead.")
         lost = attempts.lose_by_dead_workers(connection, self._settings.max_infra_retries)
-        return _Reaped(dead, lost, attempts.give_back_by_dead_schedulers(connection))
+        return _Reaped(dead, lost, attempts.give_back_by_dead_schedulers(connection), self._overdue(connection))
+
+    def _overdue(self, connection: Connection) -> Sequence[OverdueWorker]:
+        """Find workers that may be cut off from the database: they have been silent while this scheduler had it.
+
+        They are told over the broker, so that they end their attempts before others begin them.
+        """
+        if self._lease.steady_s < self._lease_s["worker"] - self._warn_within_s:
+            return ()
+        return processes.overdue_workers(connection, self._warn_within_s)
 
     def _judged(self) -> set[ProcessKind]:
         """Say which kinds of processes had a whole lease to renew while this scheduler had the database."""

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, event
 from turnout.config.settings import SchedulerSettings, Settings
 from turnout.executor.publisher import CeleryBroker
 from turnout.metadata.errors import MetadataError
-from turnout.metadata.messages import AttemptMessage, Broker
+from turnout.metadata.messages import AttemptMessage, Broker, OverdueWorker
 from turnout.scheduler.loop import Scheduler
 
 #: Timers that never come due, and a lease that never ends, unless a test says so.
@@ -111,6 +111,9 @@ class WatchedBroker:
 
     def depths(self, queues: Iterable[str]) -> dict[str, int]:
         return self._broker.depths(queues)
+
+    def warn(self, workers: Sequence[OverdueWorker]) -> None:
+        self._broker.warn(workers)
 
     def close(self) -> None:
         self._broker.close()

@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from turnout.metadata import processes
 from turnout.metadata.engine import Connection, Engine, transact
-from turnout.metadata.messages import AttemptMessage
+from turnout.metadata.messages import AttemptMessage, OverdueWorker
 
 T = TypeVar("T")
 
@@ -25,6 +25,9 @@ class HeldBroker:
     def depths(self, queues: Iterable[str]) -> dict[str, int]:
         held = Counter(message.celery_queue for message in self.messages)
         return {queue: held[queue] for queue in queues}
+
+    def warn(self, _workers: Sequence[OverdueWorker]) -> None:
+        """Nobody listens."""
 
     def close(self) -> None:
         self.messages.clear()

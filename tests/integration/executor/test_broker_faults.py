@@ -1,5 +1,6 @@
 """A worker behind a network that fails: its broker accepts connections and answers nothing."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -51,3 +52,25 @@ def test_what_runs_is_recorded_while_the_broker_hangs_and_new_work_starts_afterw
     stage.wait(messages[0].task_instance_id, "success")
     assert len(stage.entries("start")) == 3
     assert worker.process.poll() is None
+
+
+@ON_BOTH_BROKERS
+def test_a_question_that_the_broker_keeps_waiting_holds_up_no_message(
+    stage: Stage, worker: WorkerProcess, proxy: Proxy
+) -> None:
+    """A broker that answers slowly: asking how deep many queues are takes long, publishing does not wait for it."""
+    assert worker
+    stage.broker.depths(["default_pool.default"])
+    messages = stage.queue(*stage.insert({"one": ["succeed"], "two": ["succeed"]}).values())
+    proxy.forward(delay_s=0.2)
+    names = [f"default_pool.q{number}" for number in range(50)]
+    asked: list[dict[str, int]] = []
+    question = threading.Thread(target=lambda: asked.append(stage.broker.depths(names)))
+    question.start()
+    stage.broker.publish(messages)
+    assert not asked
+    for message in messages:
+        stage.wait(message.task_instance_id, "success")
+    proxy.forward()
+    question.join()
+    assert asked == [dict.fromkeys(names, 0)]

@@ -22,6 +22,7 @@ CONTENT: dict[str, Any] = {
     "tags": [],
     "description": None,
     "is_paused_upon_creation": None,
+    "callbacks": [],
     "tasks": {},
 }
 

@@ -430,6 +430,7 @@ STATEMENTS: dict[str, tuple[Work, set[str]]] = {
     "register": (lambda c, _: processes.register(c, Registration("scheduler", "new", 10)), set()),
     "renew": (lambda c, f: processes.renew(c, f.worker_id, 10), set()),
     "report": (lambda c, f: processes.report_loop(c, f.scheduler_id, LoopReport("{}")), set()),
+    "overdue workers": (lambda c, _: processes.overdue_workers(c, 8), set()),
     "fence": (fence, set()),
     "end of a term": (lambda c, f: processes.end(c, f.worker_id), set()),
     "declare dead": (declare_dead, set()),

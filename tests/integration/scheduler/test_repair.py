@@ -17,6 +17,7 @@ from turnout.metadata.engine import transact
 from turnout.metadata.errors import DatabaseUnavailableError
 from turnout.metadata.messages import AttemptMessage, Broker
 from turnout.metadata.processes import Registration
+from turnout.metadata.stuck import unclaimed
 from turnout.scheduler.lease import Lease
 from turnout.scheduler.repair import Reaper, Repaired
 
@@ -151,6 +152,28 @@ def test_messages_that_the_broker_lost_are_returned_by_any_scheduler(
     broker_client.flushdb()
     assert make().run_once() == Repaired(attempts=3)
     assert states(control) == [("scheduled", "message_lost")] * 3
+
+
+def test_each_message_that_was_taken_for_lost_doubles_the_patience_with_the_next_up_to_eightfold(
+    control: Control, messages: list[AttemptMessage]
+) -> None:
+    first = messages[0].task_instance_id
+
+    def late_after(patience_s: float) -> bool:
+        found = control.do(lambda c: unclaimed(c, patience_s))
+        return next(one.is_late for one in found if one.task_instance_id == first)
+
+    control.sql("UPDATE task_instance SET queued_at = now() - interval '100 s'")
+    for lost, factor in enumerate((1, 2, 4, 8, 8)):
+        assert late_after(99 / factor), lost
+        assert not late_after(120 / factor), lost
+        control.sql(
+            """
+            INSERT INTO task_attempt (attempt_id, task_instance_id, try_number, queue, outcome, cause)
+            VALUES (gen_random_uuid(), :id, 0, 'default', 'returned', 'message_lost')
+            """,
+            id=first,
+        )
 
 
 def test_as_many_are_returned_as_messages_are_missing_and_the_oldest_first(

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError
+from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError, OverdueWorker
 from turnout.metadata.stuck import Unclaimed
 from turnout.scheduler.lost_messages import LostMessages
 
@@ -32,6 +32,9 @@ class SlowBroker:
         if self.error:
             raise self.error
         return dict.fromkeys(queues, self.depth)
+
+    def warn(self, workers: Sequence[OverdueWorker]) -> None:
+        raise AssertionError(workers)
 
     def close(self) -> None:
         pass

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError
+from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError, OverdueWorker
 from turnout.scheduler.publish import Publisher
 
 
@@ -29,6 +29,9 @@ class ScriptedBroker:
 
     def depths(self, queues: Iterable[str]) -> dict[str, int]:
         return dict.fromkeys(queues, 0)
+
+    def warn(self, workers: Sequence[OverdueWorker]) -> None:
+        raise AssertionError(workers)
 
     def close(self) -> None:
         pass
