@@ -110,6 +110,16 @@ def kill_orphans(own: Collection[int]) -> int:
     return len(killed)
 
 
+def reap_orphans(own: Collection[int]) -> None:
+    """Wait for those children of this process that it has taken in and that have ended; let those be that run.
+
+    The first process of a container is given such ones by others, too, such as a command that a person runs in it.
+    """
+    for pid in _children() - set(own):
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
 def _living(pids: Collection[int]) -> list[psutil.Process]:
     """List those of some children that still run, with their descendants; wait for those that have ended."""
     found = []

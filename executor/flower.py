@@ -1,6 +1,7 @@
 """Flower on our application: web pages about the Celery workers and what they run."""
 
 import ipaddress
+import math
 import os
 from collections.abc import Mapping
 
@@ -33,6 +34,8 @@ def run_flower(settings: Settings, address: str, port: int) -> None:
     _require_broker(settings)
     # What a person changes goes through Turnout, which keeps a record; Flower is there to look.
     os.environ.setdefault("FLOWER_READ_ONLY", "true")
+    # A worker that is silent for a whole lease is dead; one that was stopped leaves at once.
+    os.environ.setdefault("FLOWER_PURGE_OFFLINE_WORKERS", str(math.ceil(settings.worker.lease_s)))
     try:
         make_app(settings).start(["flower", f"--address={address}", f"--port={port}"])
     except OSError as error:

@@ -19,7 +19,7 @@ from turnout.executor.assignment import ChildReport
 from turnout.executor.child import run_attempt
 from turnout.executor.claims import Request, key_of
 from turnout.executor.ending import Ending
-from turnout.executor.events import send_outcome
+from turnout.executor.events import send_disowned, send_outcome
 from turnout.executor.pool import ChildEnd
 from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import fatal_errors
@@ -240,6 +240,7 @@ class HandOff:
         task_ready(attempt.request, successful=found.kind == "success")
         if attempt.is_disowned:
             self._roster.remove(attempt)
+            send_disowned(attempt)
         else:
             self._put_outcome(attempt, judge(attempt.claimed, attempt.task, found, self._max_infra_retries))
         self._admit()

@@ -12,7 +12,7 @@ from celery import Celery
 from celery.worker.control import control_command
 from kombu import Connection
 
-from turnout.metadata.messages import OverdueWorker
+from turnout.metadata.messages import OverdueWorker, celery_worker
 
 _COMMAND = "turnout_overdue"
 
@@ -22,7 +22,7 @@ def send(app: Celery, connection: Connection, workers: Sequence[OverdueWorker]) 
     app.control.broadcast(
         _COMMAND,
         arguments={"worker_ids": [worker.worker_id for worker in workers]},
-        destination=[f"{worker.name}@{worker.hostname}" for worker in workers],
+        destination=[celery_worker(worker.name, worker.hostname) for worker in workers],
         connection=connection,
     )
 

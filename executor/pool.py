@@ -2,7 +2,8 @@
 
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,13 @@ from billiard.popen_fork import Popen
 from celery.concurrency.asynpool import AsynPool
 from celery.concurrency.prefork import TaskPool
 
-from turnout.executor.descendants import Subprocesses, kill_orphans
+from turnout.executor.descendants import Subprocesses, kill_orphans, reap_orphans
 
 log = structlog.get_logger(__name__)
 
 _FIRST_LOOK_S = 0.002
 _LAST_LOOK_S = 2.0
+_REAPING_INTERVAL_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
     def mark_as_worker_lost(self, job: Any, exitcode: int | None) -> None:
         """Hand the exit code to the job's error callback."""
         job._set(None, (False, ChildEnd(exitcode or 0, self._peak_mb(job))))  # noqa: SLF001  what billiard does
-        with self.subprocesses.at_rest() as beside:
-            orphans = kill_orphans({*self._pids(), *beside, self.subprocesses.watchdog.pid or 0})
+        with self._own() as own:
+            orphans = kill_orphans(own)
         if orphans:
             log.warning("attempt.orphans_killed", count=orphans)
 
@@ -98,6 +100,21 @@ class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
         with self.subprocesses.at_rest() as beside:
             watchdog.start({*self._pids(), *beside})
         hub.add_reader(watchdog.line, self._renew_watchdog, hub)
+
+    @property
+    def timers(self) -> dict[Callable[[], None], float]:
+        """What the event loop calls from time to time."""
+        return {**super().timers, self._reap_orphans: _REAPING_INTERVAL_S}
+
+    def _reap_orphans(self) -> None:
+        with self._own() as own:
+            reap_orphans(own)
+
+    @contextmanager
+    def _own(self) -> Iterator[set[int]]:
+        """Start no process for the time of the block, which is told the pids of those that there are."""
+        with self.subprocesses.at_rest() as beside:
+            yield {*self._pids(), *beside, self.subprocesses.watchdog.pid or 0}
 
     def _pids(self) -> set[int]:
         return {process.pid for process in self._pool}

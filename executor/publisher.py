@@ -9,13 +9,15 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from celery import Celery
+from celery.events import EventDispatcher
 from kombu import Connection, Producer
 from kombu.exceptions import KombuError
 
 from turnout.config.settings import Settings
 from turnout.executor import overdue
 from turnout.executor.app import ATTEMPT_TASK, SOCKET_TIMEOUT_S, declared_queue, make_app, unavailable
-from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError, OverdueWorker
+from turnout.executor.events import send_lost
+from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError, LostAttempt, OverdueWorker
 
 T = TypeVar("T")
 
@@ -37,6 +39,7 @@ class CeleryBroker:
         self._app = make_app(settings)
         self._is_amqp = self._app.conf.broker_url.startswith("amqp")
         self._messages, self._questions = _Line(self._app), _Line(self._app)
+        self._events: EventDispatcher | None = None
 
     def publish(self, messages: Sequence[AttemptMessage]) -> None:
         """Publish a batch, in one pipeline where the broker has one.
@@ -67,10 +70,19 @@ class CeleryBroker:
         """
         self._questions.call(lambda producer: overdue.send(self._app, producer.connection, workers))
 
+    def tell_lost(self, lost: Sequence[LostAttempt]) -> None:
+        """Tell Flower of attempts whose workers are dead, from a thread of its own."""
+        if lost:
+            if self._events is None:
+                self._events = self._app.events.Dispatcher(app=self._app)
+            send_lost(self._events, lost)
+
     def close(self) -> None:
         """Give up the connections."""
         self._messages.close()
         self._questions.close()
+        if self._events is not None:
+            self._events.close()
 
     def _publish(self, producer: Producer, messages: Sequence[AttemptMessage]) -> None:
         url = self._app.conf.broker_url

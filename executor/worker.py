@@ -38,7 +38,7 @@ from turnout.executor.shutdown import Shutdown
 from turnout.executor.stopping import Stopper
 from turnout.executor.term import Term
 from turnout.metadata.engine import open_engine, transact
-from turnout.metadata.messages import celery_queue
+from turnout.metadata.messages import celery_queue, celery_worker
 from turnout.metadata.migrate import require_current
 from turnout.metadata.pools import pool_names
 from turnout.metadata.processes import Registration
@@ -268,7 +268,7 @@ def _make_controller(
     return _Controller(
         app,
         receive=receive,
-        hostname=f"{options.name}@{socket.gethostname()}",
+        hostname=celery_worker(options.name, socket.gethostname()),
         concurrency=options.concurrency,
         autoscale=None if options.least_children is None else (options.concurrency, options.least_children),
         max_tasks_per_child=settings.worker.max_tasks_per_child,

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from turnout.metadata.messages import LostAttempt, celery_worker
 from turnout.metadata.states import Cause, Outcome, TaskState
 from turnout.metadata.texts import storable
 
@@ -136,11 +137,12 @@ _LOSE_BY_DEAD_WORKERS = text("""
             END, scheduled_at = clock_timestamp(),
             ended_at = clock_timestamp()
         FROM orphaned o WHERE t.id = o.id AND t.state = 'running'
-        RETURNING t.id, t.attempt_id, t.dag_run_id, t.task_id, t.state
+        RETURNING t.id, t.attempt_id, t.dag_run_id, t.task_id, t.state, t.error, t.worker_id
     ), woken AS (
         INSERT INTO wakeup (dag_run_id, task_id) SELECT dag_run_id, task_id FROM lost WHERE state = 'failed'
     )
-    SELECT id, attempt_id FROM lost
+    SELECT l.id, l.attempt_id, l.state, l.error, p.name, p.hostname
+    FROM lost l LEFT JOIN process p ON p.id = l.worker_id
 """)
 
 _UNPUBLISHED_BY_DEAD_SCHEDULERS = text("""
@@ -198,10 +200,19 @@ def give_back_queued(connection: Connection, keys: Sequence[AttemptKey], cause: 
     return [AttemptKey(row.id, row.attempt_id) for row in rows]
 
 
-def lose_by_dead_workers(connection: Connection, max_infra_retries: int) -> list[AttemptKey]:
+def lose_by_dead_workers(connection: Connection, max_infra_retries: int) -> list[LostAttempt]:
     """End the attempts of workers that are no longer alive: scheduled again, or failed above the limit."""
     rows = connection.execute(_LOSE_BY_DEAD_WORKERS, {"max_infra_retries": max_infra_retries})
-    return [AttemptKey(row.id, row.attempt_id) for row in rows]
+    return [
+        LostAttempt(
+            row.id,
+            row.attempt_id,
+            worker=None if row.name is None else celery_worker(row.name, row.hostname),
+            is_tried_again=row.state == TaskState.SCHEDULED,
+            error=row.error,
+        )
+        for row in rows
+    ]
 
 
 def give_back_by_dead_schedulers(connection: Connection) -> list[AttemptKey]:

@@ -32,6 +32,22 @@ class AttemptMessage:
         return celery_queue(self.pool, self.queue)
 
 
+@dataclass(frozen=True)
+class LostAttempt:
+    """An attempt whose worker is dead, for those who watch the workers: it will never tell how the attempt ended."""
+
+    task_instance_id: int
+    attempt_id: UUID
+    worker: str | None  # its name among Celery's workers; None when nothing is known of it any more
+    is_tried_again: bool
+    error: str
+
+
+def celery_worker(name: str, hostname: str) -> str:
+    """Name a worker among Celery's, for example `worker-1@north`."""
+    return f"{name}@{hostname}"
+
+
 def celery_queue(pool: str, queue: str) -> str:
     """Name the Celery queue of a pool and a queue name, for example `default_pool.default`."""
     return f"{pool}.{queue}"
@@ -57,6 +73,9 @@ class Broker(Protocol):
 
     def warn(self, workers: Sequence[OverdueWorker]) -> None:
         """Tell workers that the database is well and their leases are about to be over; raise as `publish` does."""
+
+    def tell_lost(self, lost: Sequence[LostAttempt]) -> None:
+        """Tell those who watch the workers; never wait for it, and let it be when the broker is away."""
 
     def close(self) -> None:
         """Give up the connection."""

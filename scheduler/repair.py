@@ -16,7 +16,7 @@ from turnout.metadata import attempts, orphans, processes, queueing, stuck, wake
 from turnout.metadata.attempts import AttemptKey
 from turnout.metadata.engine import Connection, Engine, transact
 from turnout.metadata.errors import DatabaseUnavailableError
-from turnout.metadata.messages import Broker, OverdueWorker
+from turnout.metadata.messages import Broker, LostAttempt, OverdueWorker
 from turnout.metadata.processes import ProcessKind
 from turnout.metadata.states import Cause
 from turnout.metadata.stuck import Unclaimed
@@ -44,7 +44,7 @@ class _Reaped:
     """What one transaction found; told of after its commit, since a deadlock makes it run again."""
 
     dead: Sequence[tuple[int, ProcessKind, str]]
-    lost: Sequence[AttemptKey]
+    lost: Sequence[LostAttempt]
     unpublished: Sequence[AttemptKey]
     overdue: Sequence[OverdueWorker]
 
@@ -60,13 +60,14 @@ class Reaper:
 
     Args:
         engine: the metadata database.
-        broker: asked how deep its queues are.
+        broker: asked how deep its queues are, and told whose workers have died.
         lease: this scheduler's own; it says how long this scheduler has been in a position to judge.
         settings: leases, limits and intervals.
     """
 
     def __init__(self, engine: Engine, broker: Broker, lease: Lease, settings: Settings) -> None:
         self._engine = engine
+        self._broker = broker
         self._lost_messages = LostMessages(broker)
         self._warnings = Warnings(broker)
         self._lease = lease
@@ -106,6 +107,7 @@ class Reaper:
         reaped = self._lease.transact(self._engine, self._reap)
         reaped.log()
         self._warnings.send(reaped.overdue)
+        self._broker.tell_lost(reaped.lost)
         refused = self._lease.transact(self._engine, stuck.refuse_oversized)
         if refused:
             log.warning("tasks.refused", cause=Cause.POOL_TOO_SMALL, count=len(refused), task_instances=refused[:10])
@@ -173,6 +175,6 @@ class Reaper:
         return len(returned)
 
 
-def _report(event: str, keys: Sequence[AttemptKey]) -> None:
+def _report(event: str, keys: Sequence[AttemptKey | LostAttempt]) -> None:
     if keys:
         log.warning(event, count=len(keys), attempt_ids=[str(key.attempt_id) for key in keys[:10]])

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, event
 from turnout.config.settings import SchedulerSettings, Settings
 from turnout.executor.publisher import CeleryBroker
 from turnout.metadata.errors import MetadataError
-from turnout.metadata.messages import AttemptMessage, Broker, OverdueWorker
+from turnout.metadata.messages import AttemptMessage, Broker, LostAttempt, OverdueWorker
 from turnout.scheduler.loop import Scheduler
 
 #: Timers that never come due, and a lease that never ends, unless a test says so.
@@ -114,6 +114,9 @@ class WatchedBroker:
 
     def warn(self, workers: Sequence[OverdueWorker]) -> None:
         self._broker.warn(workers)
+
+    def tell_lost(self, lost: Sequence[LostAttempt]) -> None:
+        self._broker.tell_lost(lost)
 
     def close(self) -> None:
         self._broker.close()

@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from turnout.metadata import processes
 from turnout.metadata.engine import Connection, Engine, transact
-from turnout.metadata.messages import AttemptMessage, OverdueWorker
+from turnout.metadata.messages import AttemptMessage, LostAttempt, OverdueWorker
 
 T = TypeVar("T")
 
@@ -18,6 +18,7 @@ class HeldBroker:
 
     def __init__(self) -> None:
         self.messages: list[AttemptMessage] = []
+        self.lost: list[LostAttempt] = []
 
     def publish(self, messages: Sequence[AttemptMessage]) -> None:
         self.messages += messages
@@ -28,6 +29,9 @@ class HeldBroker:
 
     def warn(self, _workers: Sequence[OverdueWorker]) -> None:
         """Nobody listens."""
+
+    def tell_lost(self, lost: Sequence[LostAttempt]) -> None:
+        self.lost += lost
 
     def close(self) -> None:
         self.messages.clear()

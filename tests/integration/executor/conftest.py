@@ -22,6 +22,7 @@ from sqlalchemy import Engine
 
 from tests import rows
 from tests.conftest import Servers
+from tests.platform import Platform
 from turnout.config.settings import Settings
 from turnout.executor.logs import LogEntry, read_log
 from turnout.executor.publisher import CeleryBroker
@@ -213,6 +214,14 @@ def stage(engine: Engine, settings: Settings, tmp_path: Path) -> Iterator[Stage]
     stage = Stage(engine, settings, tmp_path)
     yield stage
     stage.broker.close()
+
+
+@pytest.fixture
+def platform(engine: Engine, settings: Settings, tmp_path: Path) -> Iterator[Platform]:
+    """Real schedulers beside real workers, for what takes both."""
+    platform = Platform(engine, settings, tmp_path)
+    yield platform
+    platform.stop_all()
 
 
 @pytest.fixture

@@ -33,7 +33,8 @@ def task(control: Control, columns: str) -> object:
 
 
 def lose(control: Control) -> list[AttemptKey]:
-    return control.do(lambda c: attempts.lose_by_dead_workers(c, MAX_INFRA_RETRIES))
+    lost = control.do(lambda c: attempts.lose_by_dead_workers(c, MAX_INFRA_RETRIES))
+    return [AttemptKey(one.task_instance_id, one.attempt_id) for one in lost]
 
 
 def give_back(control: Control, *messages: AttemptMessage) -> list[AttemptKey]:

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError, OverdueWorker
+from turnout.metadata.messages import AttemptMessage, BrokerUnavailableError, LostAttempt, OverdueWorker
 from turnout.scheduler.publish import Publisher
 
 
@@ -32,6 +32,9 @@ class ScriptedBroker:
 
     def warn(self, workers: Sequence[OverdueWorker]) -> None:
         raise AssertionError(workers)
+
+    def tell_lost(self, lost: Sequence[LostAttempt]) -> None:
+        raise AssertionError(lost)
 
     def close(self) -> None:
         pass
