@@ -17,6 +17,7 @@ from turnout.executor.channel_client import ChannelClient
 from turnout.executor.child_state import ChildState
 from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.executor.descendants import end_descendants, take_in_orphans
+from turnout.executor.logging_state import kept_logging
 from turnout.tasks.callbacks import call_back
 from turnout.tasks.dags import DAG
 from turnout.tasks.errors import DagError, DagFileError
@@ -55,10 +56,10 @@ def run_callback(given: CallbackAssignment, files: DagFiles) -> ChildReport:
     try:
         with captured(log), ChannelClient(assignment) as channel:
             try:
-                problem = _call(given, files, channel)
+                with kept_logging():
+                    problem = _call(given, files, channel)
             finally:
-                if state.is_forked:  # user code has forked, and returned: only the process itself may report
-                    os._exit(0)
+                state.end_copy()
                 state.restore()
         end_descendants()
     finally:

@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import structlog
 
+from turnout.executor.folder_lock import lock_folder
 from turnout.executor.frames import FrameReader, write_frame
 from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import Service
@@ -32,6 +32,7 @@ _ANSWER_TIMEOUT_S = 5
 
 #: Of the folders of sockets; the pid of the worker follows.
 _PREFIX = "turnout-worker-"
+_TRIES = 3
 #: The path of a socket may have 107 bytes on Linux; so many are left for the folder above ours.
 _LONGEST_ROOT = 50
 
@@ -49,8 +50,19 @@ def _remove_leftovers(root: Path) -> None:
     for folder in root.glob(f"{_PREFIX}*-*"):
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with suppress(OSError):
-            if pid.isdigit() and folder.stat().st_uid == os.getuid() and not psutil.pid_exists(int(pid)):
+            is_ours = pid.isdigit() and folder.stat().st_uid == os.getuid()
+            if is_ours and (lock := lock_folder(folder)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+
+
+def _make_folder(root: Path) -> Path:
+    """Make the folder of this worker, locked for as long as it lives."""
+    for _ in range(_TRIES):
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=root))
+        if lock_folder(folder) is not None:
+            break  # else somebody has just taken it for a leftover, or nothing can be locked there
+    return folder
 
 
 class Channel(Service):
@@ -63,7 +75,7 @@ class Channel(Service):
         self._stopper = stopper
         root = _root()
         _remove_leftovers(root)
-        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=root))
+        self._folder = _make_folder(root)
         self.path = str(self._folder / "channel.sock")
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)

@@ -1,7 +1,6 @@
 """The child: runs the user code of one attempt at a time, in a process that knows nothing but its assignment."""
 
 import logging
-import os
 import signal
 import traceback
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from turnout.executor.channel_client import ChannelClient
 from turnout.executor.child_state import ChildState
 from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.executor.descendants import end_descendants
+from turnout.executor.logging_state import kept_logging
 from turnout.executor.usage import forget_peak_memory
 from turnout.tasks.errors import DagFileError
 from turnout.tasks.masking import process_masker
@@ -40,12 +40,11 @@ def run_attempt(assignment: Assignment) -> ChildReport:
         with captured(log):
             try:
                 with ChannelClient(assignment) as channel, _stoppable(stopped):
-                    report = _run(assignment, channel)
+                    report = _run(assignment, channel, state)
             except TaskStopped:  # before the task began, or after it had ended
                 report = ChildReport("failed", error="The attempt was stopped.")
             finally:
-                if state.is_forked:  # user code has forked, and returned: only the child itself may report
-                    os._exit(0)
+                state.end_copy()
                 state.restore()
             _end_leftovers(state)
     finally:
@@ -62,7 +61,7 @@ def _end_leftovers(state: ChildState) -> None:
         logger.warning("The task has left threads running, which nobody can end: %s.", ", ".join(threads))
 
 
-def _run(assignment: Assignment, channel: ChannelClient) -> ChildReport:
+def _run(assignment: Assignment, channel: ChannelClient, state: ChildState) -> ChildReport:
     try:
         task = _find_task(assignment, channel)
         if assignment.fetch_conf:
@@ -80,7 +79,10 @@ def _run(assignment: Assignment, channel: ChannelClient) -> ChildReport:
     except OSError as error:
         logger.error("%s", traceback.format_exc())  # noqa: TRY400  goes into the log as one entry
         return ChildReport("failed", error=f"The worker's main process did not answer: {error}")
-    return _report(run_task(task, assignment.facts, channel, assignment.xcom_max_bytes), channel)
+    with kept_logging():
+        result = run_task(task, assignment.facts, channel, assignment.xcom_max_bytes)
+        state.end_copy()
+    return _report(result, channel)
 
 
 def _find_task(assignment: Assignment, channel: ChannelClient) -> BaseOperator:

@@ -5,7 +5,6 @@ runs several tasks.
 """
 
 import locale
-import logging
 import os
 import resource
 import signal
@@ -50,22 +49,27 @@ class ChildState:
         self._umask = os.umask(0)
         os.umask(self._umask)
         self._handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
         self._locale = locale.setlocale(locale.LC_ALL)
         self._limits = {limit: resource.getrlimit(limit) for limit in _LIMITS}
         self._argv = list(sys.argv)
         self._threads = set(threading.enumerate())
 
-    @property
-    def is_forked(self) -> bool:
-        """Whether this is a copy of the child that user code has made, and not the child itself."""
-        return os.getpid() != self._pid
+    def end_copy(self) -> None:
+        """End this process if it is a copy that user code has forked and returned in: it has nothing to report."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
     def restore(self) -> None:
         """Put everything back; once."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
         for number, handler in self._handlers.items():
             if handler is not None and signal.getsignal(number) != handler:
                 signal.signal(number, handler)
+        for number in signal.sigpending() - self._blocked:  # held up until now, and nobody's any more
+            signal.sigtimedwait([number], 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
         with suppress(OSError):  # it may have closed that, too
             os.fchdir(self._folder)
             os.close(self._folder)
@@ -80,7 +84,6 @@ class ChildState:
                 with suppress(ValueError, OSError):  # a hard limit that was lowered stays so, unless we are root
                     resource.setrlimit(limit, values)
         sys.argv[:] = self._argv
-        logging.disable(logging.NOTSET)
 
     def threads_left(self) -> list[str]:
         """Name the threads that the attempt has left running."""

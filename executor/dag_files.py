@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from turnout.executor.logging_state import kept_loggers_enabled
 from turnout.tasks import DAG
 from turnout.tasks.errors import DagFileError
 from turnout.tasks.loading import load_file
@@ -44,7 +45,7 @@ class DagFiles:
         if known is not None and known[0] == stamp:
             return known[1]
         on_import("importing")
-        with alarm(timeout_s, ImportTimeoutError()):
+        with kept_loggers_enabled(), alarm(timeout_s, ImportTimeoutError()):
             dags = load_file(path, root)
         on_import("imported")
         self._loaded[path] = (stamp, dags)

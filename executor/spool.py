@@ -5,7 +5,6 @@ worker holds a lock on its folder. When it dies, the lock goes with it, and anot
 left.
 """
 
-import fcntl
 import os
 import shutil
 import uuid
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
+from turnout.executor.folder_lock import lock_folder
 from turnout.executor.log_limit import LogLimit
 
 #: No DAG has a folder that begins with a dot.
@@ -118,7 +118,7 @@ class Spool:
                 del self._taken_over[folder]
         for folder in _list(self._root):
             if folder != self.folder and folder not in self._taken_over:
-                taken = _lock(folder)
+                taken = lock_folder(folder)
                 if taken is not None:
                     self._taken_over[folder] = taken
 
@@ -148,24 +148,9 @@ def _make_locked(folder: Path) -> int | None:
     """Make a folder and lock it; where that cannot be done, children will say that they cannot write their logs."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return _lock(folder)
+        return lock_folder(folder)
     except OSError:
         return None
-
-
-def _lock(folder: Path) -> int | None:
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), folder.stat()):
-            return descriptor
-    except OSError:
-        pass
-    os.close(descriptor)
-    return None
 
 
 def _list(folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ judge of what has really run.
 
 import json
 import locale
-import logging
+import logging.config
 import os
 import resource
 import signal
@@ -21,6 +21,7 @@ from typing import Any
 from turnout.tasks import TaskFailed, TaskSkipped, get_current_context, mask_secret
 
 HOUR = 3600
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 MEGABYTE = 1 << 20
 
 
@@ -203,6 +204,21 @@ def leave_daemon_and_die(path: str) -> None:
     kill_itself("SIGKILL")
 
 
+def silence() -> None:
+    """Configure logging so that nothing is said any more."""
+    logging.config.dictConfig({"version": 1, "root": {"level": "CRITICAL", "handlers": []}})
+    logging.getLogger("turnout.task").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").addHandler(logging.NullHandler())
+    logging.getLogger("asyncio").propagate = False
+    logging.disable(logging.CRITICAL)
+
+
+def silence_and_fail(reason: str) -> None:
+    """Fail after nothing is said any more."""
+    silence()
+    fail(reason)
+
+
 def soil(folder: str) -> None:
     """Change all that this process has to change, and leave it so."""
     os.chdir(folder)
@@ -211,11 +227,14 @@ def soil(folder: str) -> None:
     del os.environ["PATH"]
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, lambda *_: None)
-    signal.setitimer(signal.ITIMER_REAL, HOUR)
+    for timer in TIMERS:
+        signal.setitimer(timer, HOUR)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    os.kill(os.getpid(), signal.SIGUSR2)  # waits now, and would end the process later
     locale.setlocale(locale.LC_ALL, "C.UTF-8" if locale.setlocale(locale.LC_ALL) == "C" else "C")
     resource.setrlimit(resource.RLIMIT_NOFILE, (99, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     sys.argv[:] = ["soiled"]
-    logging.disable(logging.CRITICAL)
+    silence()
     threading.Thread(target=hang, name="left-behind", daemon=True).start()
 
 
@@ -229,12 +248,27 @@ def state(_argument: str) -> dict[str, Any]:
         "umask": mask,
         "environ": sorted(os.environ.items()),
         "handlers": [str(signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGUSR1)][1:],
-        "timer": signal.getitimer(signal.ITIMER_REAL)[0],
+        "timers": [signal.getitimer(timer)[0] for timer in TIMERS],
+        "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
         "locale": locale.setlocale(locale.LC_ALL),
         "files": resource.getrlimit(resource.RLIMIT_NOFILE),
         "argv": sys.argv,
-        "logging": logging.root.manager.disable,
+        "logging": [logging.root.manager.disable, *map(_logger, ("", "turnout.task", "asyncio"))],
     }
+
+
+def _logger(name: str) -> list[Any]:
+    logger = logging.getLogger(name)
+    return [name, logger.level, logger.disabled, logger.propagate, [str(type(handler)) for handler in logger.handlers]]
+
+
+def fork_and_fail_there(reason: str) -> str:
+    """Fork, and fail in the copy only."""
+    copy = os.fork()
+    if copy == 0:
+        fail(reason)
+    os.waitpid(copy, 0)
+    return "from the original"
 
 
 def fork_and_return(_argument: str) -> None:
@@ -295,6 +329,8 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "soil": soil,
     "state": state,
     "fork_and_return": fork_and_return,
+    "fork_and_fail_there": fork_and_fail_there,
+    "silence_and_fail": silence_and_fail,
     "pull": pull,
     "environ": turnout_environ,
     "sockets": open_sockets,

@@ -5,6 +5,8 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -70,6 +72,17 @@ def test_a_worker_that_is_the_first_process_of_a_container_drains_and_leaves_no_
     gate.touch()
     assert outer.wait() == 0
     assert stage.task(running).state == "success"
+
+
+@pytest.mark.skipif(not _MAY_UNSHARE, reason="namespaces of processes cannot be made here")
+def test_a_worker_in_a_container_leaves_alone_the_temporary_folder_of_its_neighbour(
+    stage: Stage, start_worker: StartWorker
+) -> None:
+    assert stage
+    with TemporaryDirectory(prefix="t", dir="/tmp") as folder:
+        neighbour = start_worker("-c", "1", TMPDIR=folder)
+        start_worker("-c", "1", within=_UNSHARE, TMPDIR=folder)
+        assert len(list(Path(folder).glob(f"turnout-worker-{neighbour.process.pid}-*"))) == 1
 
 
 def _family_of_a_busy_worker(stage: Stage, worker: WorkerProcess) -> list[psutil.Process]:

@@ -320,6 +320,22 @@ def test_the_thread_that_masks_output_is_not_told_as_left_behind(stage: Stage, w
     assert not [entry.msg for entry in stage.logged("one") if "left" in entry.msg]
 
 
+def test_a_task_that_has_silenced_logging_still_says_how_it_failed(stage: Stage, start_worker: StartWorker) -> None:
+    start_worker("-c", "1")
+    for name in ("one", "two"):
+        ids = stage.publish({name: ["silence_and_fail:loud enough"]})
+        stage.wait(ids[name], "failed")
+        assert "RuntimeError: loud enough" in "".join(entry.msg for entry in stage.logged(name))
+
+
+def test_a_copy_that_fails_after_a_fork_says_and_reports_nothing(stage: Stage, start_worker: StartWorker) -> None:
+    start_worker("-c", "1")
+    ids = stage.publish({"one": ["fork_and_fail_there:in the copy"]})
+    assert stage.wait(ids["one"], "success", "failed").state == "success"
+    assert stage.xcom(ids["one"]) == "from the original"
+    assert "in the copy" not in "".join(entry.msg for entry in stage.logged("one"))
+
+
 def test_a_task_that_forks_and_returns_twice_is_reported_once(stage: Stage, start_worker: StartWorker) -> None:
     start_worker("-c", "1")
     ids = stage.publish({"one": ["fork_and_return"], "two": ["succeed"]})
