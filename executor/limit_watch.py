@@ -13,7 +13,8 @@ from turnout.metadata.states import Cause
 
 log = structlog.get_logger(__name__)
 
-#: How often attempts with limits are looked at. A look costs some 0.1 ms for each process.
+#: How often attempts with limits are looked at. A look costs some 0.13 ms for each process: with 16 of them the thread
+#: needs 0.8 % of a core (December 2026).
 LOOK_S = 0.25
 _MIB = 1 << 20
 

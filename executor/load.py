@@ -3,9 +3,8 @@
 import os
 import time
 
-import psutil
-
 from turnout.executor.roster import Roster
+from turnout.executor.usage import usage_of
 from turnout.metadata.processes import WorkerLoad
 
 #: Weight of the newest second in the rate of completions.
@@ -30,7 +29,6 @@ class LoadMeter:
         self._max_load = max_load
         self._max_memory_mb = max_memory_mb
         self._is_closed = False
-        self._process = psutil.Process()
         self._finished = 0
         self._at = time.monotonic()
         self._rate = 0.0
@@ -42,7 +40,7 @@ class LoadMeter:
         weight = 1 - (1 - _WEIGHT_PER_S) ** elapsed
         self._rate += weight * ((finished - self._finished) / elapsed - self._rate)
         self._at, self._finished = now, finished
-        load, memory_mb = round(os.getloadavg()[0], 2), self._memory_mb()
+        load, memory_mb = round(os.getloadavg()[0], 2), usage_of(os.getpid()).memory_bytes >> 20
         closed_for = self._too_much(load, memory_mb)
         self._is_closed = closed_for is not None
         return WorkerLoad(round(self._rate, 3), load, memory_mb, closed_for)
@@ -55,12 +53,3 @@ class LoadMeter:
         if self._max_memory_mb is not None and memory_mb > self._max_memory_mb * share:
             return f"memory {memory_mb} MiB, max_memory_mb {self._max_memory_mb}"
         return None
-
-    def _memory_mb(self) -> int:
-        total = 0
-        for process in (self._process, *self._process.children(recursive=True)):
-            try:
-                total += process.memory_info().rss
-            except psutil.Error:  # it ended meanwhile
-                continue
-        return total >> 20

@@ -195,6 +195,18 @@ def test_a_callback_that_goes_wrong_says_how_and_harms_nobody(
     assert worker.process.poll() is None
 
 
+def test_nothing_of_a_callback_outlives_a_worker_whose_main_process_is_killed(
+    stage: CalledStage, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    daemon = tmp_path / "daemon"
+    stage.run_called({"one": ["succeed"]}, callbacks={"success": f"leave_daemon_and_hang:{daemon}"})
+    (call,) = stage.calls("success")
+    eventually(lambda: daemon.exists() and daemon.read_text().endswith("\n"))
+    worker.send(signal.SIGKILL)
+    worker.wait()
+    eventually(lambda: not any(map(psutil.pid_exists, (call["pid"], int(daemon.read_text())))))
+
+
 def test_a_callback_outlives_the_children_that_are_killed_beside_it(
     stage: CalledStage, start_worker: StartWorker, tmp_path: Path
 ) -> None:
