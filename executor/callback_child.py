@@ -57,7 +57,7 @@ def run_callback(given: CallbackAssignment, files: DagFiles) -> ChildReport:
         with captured(log), ChannelClient(assignment) as channel:
             try:
                 with kept_logging():
-                    problem = _call(given, files, channel)
+                    problem = _call(given, files, channel, state)
             finally:
                 state.end_copy()
                 state.restore()
@@ -69,7 +69,7 @@ def run_callback(given: CallbackAssignment, files: DagFiles) -> ChildReport:
     return ChildReport("failed", error=process_masker.mask(problem))
 
 
-def _call(given: CallbackAssignment, files: DagFiles, channel: ChannelClient) -> str | None:
+def _call(given: CallbackAssignment, files: DagFiles, channel: ChannelClient, state: ChildState) -> str | None:
     assignment = given.assignment
     facts = assignment.facts
     try:
@@ -83,7 +83,7 @@ def _call(given: CallbackAssignment, files: DagFiles, channel: ChannelClient) ->
         return f"Importing {assignment.dag_file} took longer than {assignment.import_timeout_s:g} s on the worker."
     try:
         with alarm(given.timeout_s, CallbackTimeoutError()):
-            return call_back(owner, facts, given.call, channel)
+            return call_back(owner, facts, given.call, channel, state.end_copy)
     except CallbackTimeoutError:
         logger.error("%s", traceback.format_exc())  # noqa: TRY400  shows where it hung
         return too_long(given.timeout_s)

@@ -78,7 +78,13 @@ def callbacks_of(owner: "BaseOperator | DAG", event: str) -> list[Callback]:
     return found
 
 
-def call_back(owner: "BaseOperator | DAG", facts: RunFacts, call: Call, xcom: "XComReader") -> str | None:
+def call_back(
+    owner: "BaseOperator | DAG",
+    facts: RunFacts,
+    call: Call,
+    xcom: "XComReader",
+    on_return: Callable[[], None] = lambda: None,
+) -> str | None:
     """Call all callbacks for an event, one after the other, whatever becomes of those before.
 
     Args:
@@ -86,6 +92,7 @@ def call_back(owner: "BaseOperator | DAG", facts: RunFacts, call: Call, xcom: "X
         facts: what is known about the run and the attempt.
         call: what has happened.
         xcom: where results of tasks come from.
+        on_return: called after each, however it ends.
 
     Returns:
         What went wrong in those that failed, in a line; None when none did.
@@ -95,7 +102,10 @@ def call_back(owner: "BaseOperator | DAG", facts: RunFacts, call: Call, xcom: "X
     for callback in callbacks_of(owner, call.event):
         try:
             with nothing_declared(), current_context(context):
-                callback(context)
+                try:
+                    callback(context)
+                finally:
+                    on_return()
         except (Exception, SystemExit) as error:  # noqa: BLE001  user code may raise anything
             logger.error("%s", traceback.format_exc())  # noqa: TRY400  goes into the log as one entry
             problems.append(f"{_name(callback)}: {type(error).__name__}: {error}")

@@ -195,6 +195,19 @@ def test_a_callback_that_goes_wrong_says_how_and_harms_nobody(
     assert worker.process.poll() is None
 
 
+def test_a_copy_that_a_callback_has_forked_calls_none_of_those_after_it(
+    stage: CalledStage, worker: WorkerProcess
+) -> None:
+    assert worker
+    stage.run_called({"one": ["hang"]}, callbacks={"failure": "fork_and_return", "failure_too": "succeed"})
+    stage.wait_for_start()
+    with stage.engine.begin() as connection:
+        connection.execute(text("UPDATE dag_run SET state = :s, ended_at = now()"), {"s": RunState.FAILED})
+    stage.calls("failure_too")
+    eventually(stage.all_done)
+    assert len(stage.calls("failure_too")) == 1
+
+
 def test_nothing_of_a_callback_outlives_a_worker_whose_main_process_is_killed(
     stage: CalledStage, worker: WorkerProcess, tmp_path: Path
 ) -> None:
