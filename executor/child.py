@@ -78,7 +78,8 @@ def _run(assignment: Assignment, channel: ChannelClient, state: ChildState) -> C
         return ChildReport("failed", error=error_text, cause="import_timeout")
     except OSError as error:
         logger.error("%s", traceback.format_exc())  # noqa: TRY400  goes into the log as one entry
-        return ChildReport("failed", error=f"The worker's main process did not answer: {error}")
+        said = f"The worker's main process did not answer: {error}."
+        return ChildReport("failed", error=said, cause="no_answer")
     with kept_logging():
         result = run_task(task, assignment.facts, channel, assignment.xcom_max_bytes)
         state.end_copy()

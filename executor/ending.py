@@ -11,7 +11,13 @@ from turnout.metadata.states import Cause
 Kind = Literal["success", "skipped", "failed", "lost"]
 
 #: Causes that a child tells; all others are plain errors of the task.
-_CAUSES: dict[str | None, Cause] = {"timeout": Cause.TIMEOUT, "import_timeout": Cause.IMPORT_TIMEOUT}
+_CAUSES: dict[str | None, Cause] = {
+    "timeout": Cause.TIMEOUT,
+    "import_timeout": Cause.IMPORT_TIMEOUT,
+    "no_answer": Cause.WORKER_LOST,
+}
+#: Those of them that are not the task's own fault.
+_INFRA = frozenset({Cause.IMPORT_TIMEOUT, Cause.WORKER_LOST})
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ def of_report(report: ChildReport, stopped_for: Cause | None, why: str | None = 
     if report.was_stopped:
         return _killed(signal.SIGTERM)
     cause = _CAUSES.get(report.cause, Cause.ERROR)
-    kind: Kind = "lost" if cause is Cause.IMPORT_TIMEOUT else "failed"
+    kind: Kind = "lost" if cause in _INFRA else "failed"
     return Ending(kind, retry=report.retry, cause=cause, error=report.error)
 
 

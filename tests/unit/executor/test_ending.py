@@ -66,3 +66,8 @@ def test_an_import_that_takes_too_long_is_no_fault_of_the_task() -> None:
 
 def test_a_cause_that_only_the_task_knows_is_an_error() -> None:
     assert of_report(ChildReport("failed", cause="exit", error="sys.exit"), None).cause is Cause.ERROR
+
+
+def test_a_main_process_that_did_not_answer_is_no_fault_of_the_task() -> None:
+    ending = of_report(ChildReport("failed", cause="no_answer", error="no answer"), None)
+    assert (ending.kind, ending.cause, ending.error) == ("lost", Cause.WORKER_LOST, "no answer")
