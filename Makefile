@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # `make test ARGS="-k fleet"` hands options on to pytest.
 ARGS ?=
 
-.PHONY: help demo test test-faults test-chaos chaos test-big test-property check format bench up clean
+.PHONY: help demo test test-faults test-chaos chaos test-outage test-big test-property check format bench up clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,6 +27,10 @@ test-chaos: $(VENV)/.test ## Thousands of tasks under three schedulers that are 
 chaos: $(VENV)/.test ## Break everything at random under a whole platform: ACTS=100 times, over RUNS=20 runs, by SEED=
 	TURNOUT_TEST_CHAOS_ACTS=$(or $(ACTS),100) TURNOUT_TEST_CHAOS_RUNS=$(or $(RUNS),20) TURNOUT_TEST_CHAOS_SEED=$(or $(SEED),0) \
 		$(BIN)/python -m pytest --capture=no tests/chaos/test_everything_breaks.py $(ARGS)
+
+test-outage: $(VENV)/.test ## Take the control plane away for three minutes under two hundred running tasks
+	TURNOUT_TEST_AWAY_S=180 TURNOUT_TEST_AWAY_TASKS=200 \
+		$(BIN)/python -m pytest tests/acceptance/test_network_cuts.py -k control_plane $(ARGS)
 
 test-big: $(VENV)/.test ## Explain every statement of the loop among a million finished task instances
 	TURNOUT_TEST_FINISHED_TASKS=1000000 $(BIN)/python -m pytest --timeout=1200 tests/integration/metadata/test_explain.py $(ARGS)

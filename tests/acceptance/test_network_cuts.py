@@ -1,5 +1,7 @@
 """A network that is cut for one process only: to the database, to the broker, in one direction or in both."""
 
+import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,10 @@ from tests.proxy import TO_CLIENT, TO_SERVER, Proxy
 
 Eventually = Callable[..., object]
 LEASE_S = 6
+#: How many tasks run while the control plane is away, and for how long it is: several leases. `make test-outage` has
+#: more of both.
+TASKS = int(os.environ.get("TURNOUT_TEST_AWAY_TASKS", "40"))
+AWAY_S = float(os.environ.get("TURNOUT_TEST_AWAY_S", "20"))
 LEASES = {"TURNOUT_WORKER__LEASE_S": str(LEASE_S), "TURNOUT_WORKER__KILL_GRACE_S": "1"}
 
 
@@ -180,3 +186,37 @@ def test_a_slow_broker_slows_things_down_and_breaks_nothing(
     assert set(platform.states(run_id)) == {"success"}
     assert set(Counter(entry["attempt_id"] for entry in platform.ledger()).values()) == {1}
     assert platform.scalar("SELECT max(infra_failures) FROM task_instance") == 0
+
+
+@pytest.mark.timeout(600 + AWAY_S)
+def test_a_control_plane_that_is_away_costs_no_running_task(  # noqa: PLR0917  pytest gives them by name
+    platform: Platform,
+    database_cut: Proxy,
+    by_database_cut: dict[str, str],
+    broker_cut: Proxy,
+    by_broker_cut: dict[str, str],
+    eventually: Eventually,
+) -> None:
+    """The database and the broker are away for everybody, and slow afterwards."""
+    variables = LEASES | by_database_cut | by_broker_cut
+    platform.declare("abreast.py", wide=TASKS)
+    platform.start("scheduler", "scheduler-1", **variables)
+    for number in (1, 2):
+        platform.start("worker", f"worker-{number}", "-c", str(TASKS // 2), **variables)
+    gate = platform.folder / "gate"
+    os.mkfifo(gate)
+    run_id = platform.trigger(f"abreast_{TASKS}", {"*": [f"wait_for_writer:{gate}"]})
+    eventually(lambda: len(platform.ledger()) == TASKS, timeout_s=240)
+    database_cut.hang()
+    broker_cut.hang()
+    threading.Event().wait(AWAY_S / 2)  # nothing can be asked that would say when it is over
+    with gate.open("wb"):
+        eventually(lambda: len(platform.ledger("end")) == TASKS, timeout_s=120)
+    threading.Event().wait(AWAY_S / 2)
+    database_cut.forward(delay_s=0.05)
+    broker_cut.forward(delay_s=0.05)
+    eventually(lambda: platform.run_state(run_id) == "success", timeout_s=240)
+    assert platform.states(run_id) == Counter(success=TASKS)
+    assert platform.scalar("SELECT max(try_number) FROM task_instance") == 1
+    assert platform.scalar("SELECT count(*) FROM process WHERE state = 'dead'") == 0
+    assert set(Counter(entry["attempt_id"] for entry in platform.ledger()).values()) == {1}

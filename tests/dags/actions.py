@@ -152,6 +152,11 @@ def wait_for(path: str) -> None:
         time.sleep(0.01)
 
 
+def wait_for_writer(path: str) -> None:
+    """Wait until somebody opens a pipe to write into it; hundreds may wait so, at no cost."""
+    Path(path).open("rb").close()
+
+
 def wait_and_fail(path: str) -> None:
     """Wait until a file is there, and fail."""
     wait_for(path)
@@ -317,6 +322,7 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "ignore_sigterm": ignore_sigterm,
     "sleep": lambda seconds: time.sleep(float(seconds)),
     "wait_for": wait_for,
+    "wait_for_writer": wait_for_writer,
     "wait_and_fail": wait_and_fail,
     "allocate_mb": lambda count: len(bytearray(int(count) * MEGABYTE)),
     "print_mb": print_megabytes,
