@@ -1,9 +1,10 @@
 """The process that runs callbacks, one at a time: it has no database and no broker, and its folder is its worker's.
 
-It reads assignments from standard input and writes a report for each to standard output, both pickled by its worker's
-code and its own; it ends when there is nothing more to read.
+It reads assignments from standard input, pickled by its worker, and writes for each to standard output what went wrong:
+JSON, since what user code may have written is not to be unpickled by its worker. It ends when there is nothing to read.
 """
 
+import json
 import logging
 import os
 import pickle
@@ -11,7 +12,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from turnout.executor.assignment import Assignment, CallbackAssignment, ChildReport, too_long
+from turnout.executor.assignment import Assignment, CallbackAssignment, too_long
 from turnout.executor.capture import AttemptLog, captured
 from turnout.executor.channel_client import ChannelClient
 from turnout.executor.child_state import ChildState
@@ -23,6 +24,9 @@ from turnout.tasks.dags import DAG
 from turnout.tasks.errors import DagError, DagFileError
 from turnout.tasks.masking import process_masker
 from turnout.tasks.timeouts import alarm
+
+#: What went wrong is for people and for one column of a table; the whole traceback is in the log.
+_PROBLEM_CHARS = 1000
 
 logger = logging.getLogger("turnout.task")
 
@@ -44,12 +48,12 @@ def main() -> None:
             assignment: CallbackAssignment = pickle.load(work)  # noqa: S301  from our own worker
         except EOFError:
             return
-        pickle.dump(run_callback(assignment, files), answers)
+        answers.write(json.dumps({"problem": run_callback(assignment, files)}).encode() + b"\n")
         answers.flush()
 
 
-def run_callback(given: CallbackAssignment, files: DagFiles) -> ChildReport:
-    """Run one callback and report how it went."""
+def run_callback(given: CallbackAssignment, files: DagFiles) -> str | None:
+    """Run one callback; return what went wrong, in a line, or None."""
     assignment = given.assignment
     log = AttemptLog(Path(assignment.log_file), assignment.log_max_bytes, process_masker)
     state = ChildState()
@@ -64,9 +68,7 @@ def run_callback(given: CallbackAssignment, files: DagFiles) -> ChildReport:
         end_descendants()
     finally:
         log.close()
-    if problem is None:
-        return ChildReport("success")
-    return ChildReport("failed", error=process_masker.mask(problem))
+    return None if problem is None else process_masker.mask(problem)[:_PROBLEM_CHARS]
 
 
 def _call(given: CallbackAssignment, files: DagFiles, channel: ChannelClient, state: ChildState) -> str | None:

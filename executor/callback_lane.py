@@ -10,7 +10,7 @@ from turnout.config.masking import Masker
 from turnout.config.outage import Outage
 from turnout.config.settings import Settings
 from turnout.executor.assigning import Assigner
-from turnout.executor.assignment import CallbackAssignment, ChildReport
+from turnout.executor.assignment import CallbackAssignment
 from turnout.executor.callback_process import CallbackProcess
 from turnout.executor.descendants import Subprocesses
 from turnout.executor.roster import HeldAttempt, Roster
@@ -109,16 +109,16 @@ class CallbackLane(Service):
             log.error("callback.given_up", callback_id=claimed.id, tries=claimed.tries)
             return True
         log.info("callback.started", callback_id=claimed.id, called_for=claimed.event, dag_id=claimed.subject.dag_id)
-        report, said = self._call(claimed, worker_id)
+        problem, said = self._call(claimed, worker_id)
         if not self._may_go_on(worker_id):  # another worker has it, or will have it
             return True
-        self._finish(claimed, worker_id, report, said)
+        self._finish(claimed, worker_id, problem, said)
         return True
 
     def _may_go_on(self, worker_id: int) -> bool:
         return not self._hurry.is_set() and self._term.worker_id == worker_id
 
-    def _call(self, claimed: ClaimedCallback, worker_id: int) -> tuple[ChildReport, str]:
+    def _call(self, claimed: ClaimedCallback, worker_id: int) -> tuple[str | None, str]:
         call = Call(claimed.event, claimed.subject_state, claimed.started_at, claimed.ended_at, claimed.error)
         file = self._folder / f"callback-{claimed.id}.jsonl"
         assignment = replace(self._assigner.assign(claimed.subject, file), log_max_bytes=LOG_BYTES)
@@ -126,13 +126,12 @@ class CallbackLane(Service):
         self._roster.let_ask(caller)
         try:
             given = CallbackAssignment(assignment, call, self._timeout_s)
-            report = self._process.call(given, lambda: self._may_go_on(worker_id))
+            problem = self._process.call(given, lambda: self._may_go_on(worker_id))
         finally:
             self._roster.let_ask_no_more(caller)
-        return report, self._masker.mask(_take(file))
+        return problem and self._masker.mask(problem), self._masker.mask(_take(file))
 
-    def _finish(self, claimed: ClaimedCallback, worker_id: int, report: ChildReport, said: str) -> None:
-        problem = None if report.error is None else self._masker.mask(report.error)
+    def _finish(self, claimed: ClaimedCallback, worker_id: int, problem: str | None, said: str) -> None:
         while True:
             try:
                 accepted = transact(

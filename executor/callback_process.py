@@ -1,5 +1,6 @@
 """A process of its own for callbacks, as the worker's main process sees it."""
 
+import json
 import os
 import pickle
 import select
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from turnout.executor.assignment import CallbackAssignment, ChildReport, too_long
+from turnout.executor.assignment import CallbackAssignment, too_long
 from turnout.executor.descendants import Subprocesses
 
 #: How often a call that goes on is compared with whether it may.
@@ -28,26 +29,33 @@ class CallbackProcess:
         self._subprocesses = subprocesses
         self._process: subprocess.Popen[bytes] | None = None
 
-    def call(self, assignment: CallbackAssignment, may_go_on: Callable[[], bool]) -> ChildReport:
+    def call(self, assignment: CallbackAssignment, may_go_on: Callable[[], bool]) -> str | None:
         """Run one callback.
 
         Args:
             assignment: what to call, and for how long at most.
             may_go_on: asked now and then; when it says no, the process is killed.
+
+        Returns:
+            What went wrong, in a line; None when nothing did.
         """
-        process = self._process = self._process or self._start()
+        try:
+            process = self._process = self._process or self._start()
+        except OSError as error:
+            return f"Its process could not be started: {error}."
         assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018  both are pipes
+        reason = None
         try:
             pickle.dump(assignment, process.stdin)
             process.stdin.flush()
             reason = _wait(process.stdout.fileno(), assignment, may_go_on)
             if reason is None:
-                report: ChildReport = pickle.load(process.stdout)  # noqa: S301  from our own code
-                return report
-        except (OSError, EOFError, pickle.UnpicklingError):
-            reason = None
+                answer: dict[str, str | None] = json.loads(process.stdout.readline())
+                return answer["problem"]
+        except (OSError, ValueError, LookupError, TypeError):  # it has ended, or said something else
+            pass
         code = self._kill()
-        return ChildReport("failed", error=reason or _ending(code))
+        return reason or _ending(code)
 
     def end(self) -> None:
         """Let the process go: it has nothing to do."""
