@@ -11,6 +11,7 @@ from sqlalchemy import Engine, make_url
 
 from tests.conftest import Servers
 from tests.platform import Platform
+from tests.rabbitmq import PROGRAM, OwnNode
 from turnout.cli.local.servers import EmbeddedServers
 from turnout.config.settings import Settings
 
@@ -108,4 +109,48 @@ def test_a_broker_that_was_away_and_came_back_empty_loses_nothing(
 
     assert_nothing_was_lost(frail, run_id, 205)
     assert_nothing_was_lost(frail, second, 205)
+    assert frail.scalar("SELECT count(*) FROM task_attempt WHERE cause = 'message_lost'") >= 2
+
+
+@pytest.fixture
+def own_rabbitmq(tmp_path: Path) -> Iterator[OwnNode]:
+    if not PROGRAM.exists():
+        pytest.skip(f"there is no {PROGRAM} (Debian's package rabbitmq-server)")
+    folder = tmp_path / "rabbitmq"
+    folder.mkdir()
+    with OwnNode(folder) as node:
+        yield node
+
+
+@pytest.fixture
+def frail_on_rabbitmq(engine: Engine, database_url: str, own_rabbitmq: OwnNode, tmp_path: Path) -> Iterator[Platform]:
+    settings = Settings(home=tmp_path, database_url=SecretStr(database_url), broker_url=SecretStr(own_rabbitmq.url))
+    platform = Platform(engine, settings, tmp_path)
+    yield platform
+    platform.stop_all()
+
+
+def test_a_rabbitmq_that_was_away_and_came_back_without_its_queues_loses_nothing(
+    frail_on_rabbitmq: Platform, own_rabbitmq: OwnNode, eventually: Eventually
+) -> None:
+    frail = frail_on_rabbitmq
+    frail.declare("fleet.py", small=5)
+    frail.start("scheduler", "scheduler-1")
+    frail.start("worker", "worker-1", "-q", "default,gpu,io", "-c", "2")
+    frail.pretend_worker()
+    gate = frail.folder / "gate"
+    run_id = frail.trigger("fleet", {"*": [f"wait_for:{gate}"]})
+    eventually(lambda: frail.states(run_id)["running"] == 2 and frail.states(run_id)["queued"] >= 2)
+    own_rabbitmq.stop()
+    gate.touch()
+    eventually(lambda: frail.states(run_id)["success"] >= 2)
+    eventually(lambda: frail.said("worker-1", "outage.began"))
+    with frail.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE process SET state = 'stopped' WHERE name = 'only-a-row'")
+    own_rabbitmq.forget()
+    own_rabbitmq.start()
+
+    eventually(lambda: frail.run_state(run_id) == "success", timeout_s=180)
+
+    assert_nothing_was_lost(frail, run_id, 205)
     assert frail.scalar("SELECT count(*) FROM task_attempt WHERE cause = 'message_lost'") >= 2

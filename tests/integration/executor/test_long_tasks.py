@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.executor.conftest import ON_BOTH_BROKERS, Stage, WorkerProcess, eventually
-from tests.rabbitmq import PROGRAM, own_node
+from tests.rabbitmq import PROGRAM, OwnNode
 
 StartWorker = Callable[..., WorkerProcess]
 PATIENCE_S = 5
@@ -68,8 +68,8 @@ def impatient_rabbitmq(tmp_path: Path) -> Iterator[str]:
         pytest.skip(f"there is no {PROGRAM} (Debian's package rabbitmq-server)")
     folder = tmp_path / "rabbitmq"
     folder.mkdir()
-    with own_node(folder, consumer_timeout_s=PATIENCE_S) as url:
-        yield url
+    with OwnNode(folder, consumer_timeout_s=PATIENCE_S) as node:
+        yield node.url
 
 
 class TestOnAnImpatientRabbitMQ:
