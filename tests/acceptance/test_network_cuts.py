@@ -12,6 +12,7 @@ from sqlalchemy import make_url
 from tests.conftest import Servers
 from tests.platform import Platform
 from tests.proxy import TO_CLIENT, TO_SERVER, Proxy
+from tests.rabbitmq import PROGRAM, OwnNode
 
 Eventually = Callable[..., object]
 LEASE_S = 6
@@ -104,6 +105,28 @@ def test_a_worker_that_is_cut_off_from_the_database_ends_its_attempts_before_oth
     assert set(Counter(entry["attempt_id"] for entry in platform.ledger()).values()) == {1}
     assert platform.scalar("SELECT infra_failures FROM task_instance WHERE task_id = 'one'") == 1
     eventually(lambda: len(platform.said("cut-off", "worker.registered")) == 2)
+
+
+def test_the_warning_reaches_a_worker_over_rabbitmq_as_well(
+    platform: Platform,
+    database_cut: Proxy,
+    by_database_cut: dict[str, str],
+    eventually: Eventually,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    if not PROGRAM.exists():
+        pytest.skip(f"there is no {PROGRAM} (Debian's package rabbitmq-server)")
+    platform.declare("scripted.py", small=1)
+    with OwnNode(tmp_path_factory.mktemp("rabbitmq")) as node:
+        variables = {**LEASES, "TURNOUT_BROKER_URL": node.url}
+        platform.start("scheduler", "scheduler-1", **variables)
+        platform.start("worker", "cut-off", "-q", "default", "-c", "1", **variables, **by_database_cut)
+        trigger(platform, "hang_and_tell")
+        eventually(lambda: "one" in {entry["task_id"] for entry in platform.ledger()})
+        database_cut.hang()
+        eventually(lambda: platform.said("cut-off", "worker.cut_off"))
+        eventually(lambda: "one" in {entry["task_id"] for entry in platform.ledger("stopped")})
+        platform.stop_all()
 
 
 def test_a_worker_that_everybody_hears_of_late_is_left_alone(

@@ -5,23 +5,25 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psutil
 
 from tests.platform import Platform
 from tests.proxy import TO_CLIENT, TO_SERVER, Proxy
+from turnout.cli.local.server import EmbeddedServer
 
 #: How a network may fail.
-_CUTS: tuple[Callable[[Proxy], None], ...] = (
-    lambda proxy: proxy.hang(),
-    lambda proxy: proxy.hang(TO_SERVER),
-    lambda proxy: proxy.hang(TO_CLIENT),
-    lambda proxy: proxy.refuse(),
-    lambda proxy: proxy.cut(),
-    lambda proxy: proxy.forward(delay_s=0.05),
-)
+_CUTS: Mapping[str, Callable[[Proxy], None]] = {
+    "hangs": lambda proxy: proxy.hang(),
+    "takes nothing": lambda proxy: proxy.hang(TO_SERVER),
+    "answers nothing": lambda proxy: proxy.hang(TO_CLIENT),
+    "refuses": lambda proxy: proxy.refuse(),
+    "is reset": lambda proxy: proxy.cut(),
+    "is slow": lambda proxy: proxy.forward(delay_s=0.05),
+}
 
 
 @dataclass
@@ -33,83 +35,137 @@ class Target:
     database: Proxy
     broker: Proxy
 
-    @property
-    def is_worker(self) -> bool:
-        return self.name.startswith("worker")
+
+@dataclass(frozen=True)
+class Act:
+    """One act, drawn before the first of them is done: what happens meanwhile changes nothing of it."""
+
+    what: str
+    target: Target
+    cut: str
+    for_s: float
+    pause_s: float
+    seed: int  # of what depends on what there is at that moment
 
 
 @dataclass
 class Saboteur:
-    """Does so many acts of sabotage.
+    """Does so many acts of sabotage; each kind comes before any comes again.
 
     Attributes:
         platform: what is sabotaged.
         targets: its processes.
-        restart_broker: restarts the broker, which forgets everything.
-        clear: clears a task, as a person does.
+        database: the server of the database.
+        broker: that of the broker, which forgets everything when it restarts.
+        persons: what people do meanwhile.
         seed: of everything that is random here.
     """
 
     platform: Platform
-    targets: Mapping[str, Target]
-    restart_broker: Callable[[], None]
-    clear: Callable[[random.Random], None]
+    targets: Sequence[Target]
+    database: EmbeddedServer
+    broker: EmbeddedServer
+    persons: Mapping[str, Callable[[random.Random], None]]
     seed: int
     done: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)  # noqa: S311  the same acts each time
         self._pause = threading.Event()
-        self._acts: dict[str, Callable[[Target], None]] = {
+        self._acts: dict[str, Callable[[Act], None]] = {
             "kill": self._kill,
             "freeze": self._freeze,
             "restart": self._restart,
             "kill a child": self._kill_child,
-            "cut from the database": lambda target: self._cut([target.database], 4.0),
-            "cut from the broker": lambda target: self._cut([target.broker], 4.0),
-            "database away": lambda _: self._cut([one.database for one in self.targets.values()], 3.0),
-            "broker away": lambda _: self._cut([one.broker for one in self.targets.values()], 3.0),
-            "broker restarted": lambda _: self.restart_broker(),
-            "clear": lambda _: self.clear(self._random),
+            "cut from the database": lambda act: self._cut([act.target.database], act),
+            "cut from the broker": lambda act: self._cut([act.target.broker], act),
+            "database cut from all": lambda act: self._cut([one.database for one in self.targets], act),
+            "broker cut from all": lambda act: self._cut([one.broker for one in self.targets], act),
+            "database frozen": lambda act: self._freeze_server(self.database, act),
+            "database killed": lambda _: self._kill_server(self.database),
+            "broker frozen": lambda act: self._freeze_server(self.broker, act),
+            "broker killed": lambda _: self._kill_server(self.broker),
+            **{name: self._as_person(do) for name, do in self.persons.items()},
         }
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds of acts there are."""
+        return len(self._acts)
 
     def work(self, acts: int) -> None:
         """Break and mend; say what is done, so that a failure can be understood."""
         began = time.monotonic()
-        for number in range(acts):
-            act = self._random.choice(list(self._acts))
-            target = self._random.choice(list(self.targets.values()))
-            print(f"{time.monotonic() - began:6.1f} s, act {number}: {act} ({target.name})")  # noqa: T201
-            self._acts[act](target)
-            self.done[act] += 1
-            self._pause.wait(self._random.uniform(0.1, 1.0))
+        for number, act in enumerate(self._draw(acts)):
+            said = f"{act.what} ({act.target.name}, {act.cut}, {act.for_s:.1f} s)"
+            print(f"{time.monotonic() - began:6.1f} s, act {number}: {said}")  # noqa: T201
+            self._acts[act.what](act)
+            self.done[act.what] += 1
+            self._pause.wait(act.pause_s)
 
-    def _kill(self, target: Target) -> None:
-        self.platform.kill(target.name)
-        target.start()
+    def _draw(self, acts: int) -> list[Act]:
+        dice = random.Random(self.seed)  # noqa: S311  the same acts each time
+        deck: list[str] = []
+        drawn = []
+        for _ in range(acts):
+            deck = deck or dice.sample(sorted(self._acts), self.kinds)
+            what, target, cut = deck.pop(), dice.choice(self.targets), dice.choice(sorted(_CUTS))
+            times = dice.uniform(0.2, 4.0), dice.uniform(0.1, 1.0)
+            drawn.append(Act(what, target, cut, *times, dice.randrange(1 << 30)))
+        return drawn
 
-    def _freeze(self, target: Target) -> None:
-        self.platform.kill(target.name, signal.SIGSTOP)
-        self._pause.wait(self._random.uniform(0.1, 5.0))
-        self.platform.kill(target.name, signal.SIGCONT)
+    def _kill(self, act: Act) -> None:
+        self.platform.kill(act.target.name)
+        act.target.start()
 
-    def _restart(self, target: Target) -> None:
-        process = self.platform.processes[target.name]
-        self.platform.kill(target.name, signal.SIGTERM)
+    def _freeze(self, act: Act) -> None:
+        self.platform.kill(act.target.name, signal.SIGSTOP)
+        self._pause.wait(act.for_s)
+        self.platform.kill(act.target.name, signal.SIGCONT)
+
+    def _restart(self, act: Act) -> None:
+        process = self.platform.processes[act.target.name]
+        self.platform.kill(act.target.name, signal.SIGTERM)
         process.wait(60)
-        target.start()
+        act.target.start()
 
-    def _kill_child(self, target: Target) -> None:
-        workers = [one for one in self.targets.values() if one.is_worker]
-        victim = target if target.is_worker else self._random.choice(workers)
-        children = psutil.Process(self.platform.processes[victim.name].pid).children()
-        if children:
-            self._random.choice(sorted(children, key=lambda child: child.pid)).kill()
+    def _kill_child(self, act: Act) -> None:
+        dice = random.Random(act.seed)  # noqa: S311
+        workers = [one.name for one in self.targets if one.name.startswith("worker")]
+        with suppress(psutil.NoSuchProcess):  # it has ended by itself
+            children = psutil.Process(self.platform.processes[dice.choice(workers)].pid).children()
+            dice.choice(sorted(children, key=lambda child: child.pid)).kill()
 
-    def _cut(self, ways: list[Proxy], longest_s: float) -> None:
-        cut = self._random.choice(_CUTS)
+    def _cut(self, ways: Sequence[Proxy], act: Act) -> None:
         for way in ways:
-            cut(way)
-        self._pause.wait(self._random.uniform(0.2, longest_s))
+            _CUTS[act.cut](way)
+        self._pause.wait(act.for_s)
         for way in ways:
             way.forward()
+
+    def _freeze_server(self, server: EmbeddedServer, act: Act) -> None:
+        frozen = _processes_of(server)
+        for process in frozen:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+        self._pause.wait(act.for_s)
+        for process in frozen:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+    def _kill_server(self, server: EmbeddedServer) -> None:
+        killed = _processes_of(server)
+        for process in killed:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(killed, timeout=30)
+        server.start()
+        self.platform.engine.dispose()
+
+    def _as_person(self, do: Callable[[random.Random], None]) -> Callable[[Act], None]:
+        return lambda act: do(random.Random(act.seed))  # noqa: S311
+
+
+def _processes_of(server: EmbeddedServer) -> list[psutil.Process]:
+    assert server.pid is not None
+    main = psutil.Process(server.pid)
+    return [main, *main.children(recursive=True)]
