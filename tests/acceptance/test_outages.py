@@ -109,7 +109,7 @@ def test_a_broker_that_was_away_and_came_back_empty_loses_nothing(
 
     assert_nothing_was_lost(frail, run_id, 205)
     assert_nothing_was_lost(frail, second, 205)
-    assert frail.scalar("SELECT count(*) FROM task_attempt WHERE cause = 'message_lost'") >= 2
+    assert frail.scalar("SELECT count(*) FROM task_attempt WHERE cause = 'message_lost'") >= 1
 
 
 @pytest.fixture
@@ -153,4 +153,4 @@ def test_a_rabbitmq_that_was_away_and_came_back_without_its_queues_loses_nothing
     eventually(lambda: frail.run_state(run_id) == "success", timeout_s=180)
 
     assert_nothing_was_lost(frail, run_id, 205)
-    assert frail.scalar("SELECT count(*) FROM task_attempt WHERE cause = 'message_lost'") >= 2
+    assert frail.scalar("SELECT count(*) FROM task_attempt WHERE cause = 'message_lost'") >= 1
