@@ -8,7 +8,7 @@ from turnout.cli.serving import default_name
 from turnout.config.credentials import hide_credentials
 from turnout.config.logging import configure_logging
 from turnout.config.settings import load_settings
-from turnout.metadata.callbacks import CALLBACK_QUEUE
+from turnout.tasks.callbacks import CALLBACK_QUEUE
 
 
 def worker(

@@ -33,7 +33,7 @@ def usage_of(pid: int) -> Usage:
     while waiting:
         found = waiting.pop()
         try:
-            fields = Path(f"/proc/{found}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{found}/stat").read_text(errors="replace").rpartition(")")[2].split()
             waiting += _children_of(found)
         except OSError:  # it has ended
             continue

@@ -14,9 +14,7 @@ from sqlalchemy import Connection, text
 from turnout.metadata.attempts import ClaimedAttempt
 from turnout.metadata.states import CallbackState, TaskEvent
 from turnout.metadata.texts import storable
-
-#: The queue name that callbacks wait in; no task can ask for it.
-CALLBACK_QUEUE = "callbacks"
+from turnout.tasks.callbacks import CALLBACK_QUEUE
 
 _IS_WAITING = f"""
     c.state IN ('waiting', 'running') AND (c.state = 'waiting' OR NOT EXISTS (

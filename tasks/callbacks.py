@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 Callback = Callable[[Context], Any]
 Callbacks = Callback | Sequence[Callback] | None
 
-#: Airflow's: `on_<event>_callback` of a task, and of a DAG for its runs.
+#: The queue name that callbacks wait in; no task can ask for it.
+CALLBACK_QUEUE = "callbacks"
+#: Airflow's: `on_<event>_callback` of a task; a DAG has those of `failure` and `success` for its runs.
 TASK_EVENTS = ("execute", "failure", "retry", "skipped", "success")
-RUN_EVENTS = ("failure", "success")
 
 logger = logging.getLogger("turnout.task")
 

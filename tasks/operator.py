@@ -6,7 +6,7 @@ from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Never, TypedDict
 
-from turnout.tasks.callbacks import Callbacks, check_callbacks
+from turnout.tasks.callbacks import CALLBACK_QUEUE, Callbacks, check_callbacks
 from turnout.tasks.declaring import Place
 from turnout.tasks.errors import DagError
 from turnout.tasks.ids import check_key
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 #: The templates that every task has.
 _TEMPLATE_FIELDS = ("env", "cwd")
-
-#: The queue name of workers that run callbacks.
-CALLBACK_QUEUE = "callbacks"
 
 #: The multiplier that `retry_exponential_backoff=True` stands for, as in Airflow 2.
 _DOUBLING = 2.0

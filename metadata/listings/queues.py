@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from turnout.metadata.callbacks import CALLBACK_QUEUE
 from turnout.metadata.messages import celery_queue
 from turnout.metadata.pools import DEFAULT_POOL
+from turnout.tasks.callbacks import CALLBACK_QUEUE
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from turnout.metadata.changes.selection import RunSelection, TaskSelection
 from turnout.metadata.engine import open_engine
 from turnout.metadata.routing import set_queue_paused
 from turnout.metadata.states import LAW, RUN_LAW, Law, RunState, TaskEvent, TaskState
+from turnout.tasks.callbacks import TASK_EVENTS
 
 EVERY = [*TaskEvent]
 #: What a task instance's new state is called for; `skipped` by the rule below.
@@ -195,3 +196,7 @@ def test_a_callback_that_has_cost_too_many_workers_fails(
     assert control.sql("SELECT state, tries, problem FROM callback") == [
         ("failed", 4, "Given up: 4 workers were lost while they ran it (max_infra_retries).")
     ]
+
+
+def test_authors_and_the_database_know_the_same_events() -> None:
+    assert set(TASK_EVENTS) == set(TaskEvent)
