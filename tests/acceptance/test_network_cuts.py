@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from tests.conftest import Servers
 from tests.platform import Platform
 from tests.proxy import TO_CLIENT, TO_SERVER, Proxy
-from tests.rabbitmq import PROGRAM, OwnNode
+from tests.rabbitmq import OwnNode
 
 Eventually = Callable[..., object]
 LEASE_S = 6
@@ -114,8 +114,6 @@ def test_the_warning_reaches_a_worker_over_rabbitmq_as_well(
     eventually: Eventually,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    if not PROGRAM.exists():
-        pytest.skip(f"there is no {PROGRAM} (Debian's package rabbitmq-server)")
     platform.declare("scripted.py", small=1)
     with OwnNode(tmp_path_factory.mktemp("rabbitmq")) as node:
         variables = {**LEASES, "TURNOUT_BROKER_URL": node.url}

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, make_url
 
 from tests.conftest import Servers
 from tests.platform import Platform
-from tests.rabbitmq import PROGRAM, OwnNode
+from tests.rabbitmq import OwnNode
 from turnout.cli.local.servers import EmbeddedServers
 from turnout.config.settings import Settings
 
@@ -114,8 +114,6 @@ def test_a_broker_that_was_away_and_came_back_empty_loses_nothing(
 
 @pytest.fixture
 def own_rabbitmq(tmp_path: Path) -> Iterator[OwnNode]:
-    if not PROGRAM.exists():
-        pytest.skip(f"there is no {PROGRAM} (Debian's package rabbitmq-server)")
     folder = tmp_path / "rabbitmq"
     folder.mkdir()
     with OwnNode(folder) as node:

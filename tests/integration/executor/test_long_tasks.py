@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.executor.conftest import ON_BOTH_BROKERS, Stage, WorkerProcess, eventually
-from tests.rabbitmq import PROGRAM, OwnNode
+from tests.rabbitmq import OwnNode
 
 StartWorker = Callable[..., WorkerProcess]
 PATIENCE_S = 5
@@ -64,8 +64,6 @@ def test_a_visibility_timeout_shorter_than_the_task_runs_it_once(stage: Stage, s
 
 @pytest.fixture
 def impatient_rabbitmq(tmp_path: Path) -> Iterator[str]:
-    if not PROGRAM.exists():
-        pytest.skip(f"there is no {PROGRAM} (Debian's package rabbitmq-server)")
     folder = tmp_path / "rabbitmq"
     folder.mkdir()
     with OwnNode(folder, consumer_timeout_s=PATIENCE_S) as node:
