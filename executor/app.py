@@ -87,6 +87,9 @@ def _redis_options() -> dict[str, Any]:
         "socket_timeout": SOCKET_TIMEOUT_S,
         "socket_connect_timeout": SOCKET_TIMEOUT_S,
         "socket_keepalive": True,
+        # kombu gives up a connection that brings no answer after about twice as long, and a second; its 25 s leave
+        # a worker without work for most of a minute after a network that was cut without a word.
+        "health_check_interval": SOCKET_TIMEOUT_S,
     }
 
 

@@ -1,7 +1,7 @@
 """The hand-off: from Celery's consumer to the claim thread, from there to the pool, and from the pool to the outcomes.
 
-All of its methods but `from_thread` run in the thread of Celery's event loop. Celery's own execution and tracing of
-tasks is not used: `receive` takes the place of the worker's `_process_task`.
+All of its methods run in the thread of Celery's event loop. Celery's own execution and tracing of tasks is not used:
+`receive` takes the place of the worker's `_process_task`.
 """
 
 import time
@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import structlog
 from celery.worker.state import task_ready
-from kombu.asynchronous import Hub
 
 from turnout.executor import ending
 from turnout.executor.assignment import ChildReport
@@ -20,6 +19,7 @@ from turnout.executor.child import run_attempt
 from turnout.executor.claims import Request, key_of
 from turnout.executor.ending import Ending
 from turnout.executor.events import send_disowned, send_outcome
+from turnout.executor.loop_calls import LoopCalls
 from turnout.executor.pool import ChildEnd
 from turnout.executor.roster import HeldAttempt, Roster
 from turnout.executor.service import fatal_errors
@@ -48,6 +48,7 @@ class HandOff:
     """Passes requests on, never more at a time than there are slots.
 
     Args:
+        calls: to the event loop.
         slots: attempts that may run at the same time.
         roster: the attempts held.
         stopper: told when attempts start.
@@ -62,6 +63,7 @@ class HandOff:
     def __init__(
         self,
         *,
+        calls: LoopCalls,
         slots: int,
         roster: Roster,
         stopper: Stopper,
@@ -71,6 +73,7 @@ class HandOff:
         on_full: Callable[[bool], None] | None,
         on_idle: Callable[[], None],
     ) -> None:
+        self._calls = calls
         self._free = slots
         self._roster = roster
         self._stopper = stopper
@@ -86,18 +89,12 @@ class HandOff:
         self._is_full = False
         self._full_since: float | None = None  # monotonic
         self._claimer: Claimer | None = None
-        self._hub: Hub | None = None
         self._pool: Any = None
         self.duplicates_dropped = 0
 
-    def connect(self, hub: Hub, pool: Any, claimer: Claimer) -> None:
-        """Connect to the event loop, the pool and the claim thread."""
-        self._hub, self._pool, self._claimer = hub, pool, claimer
-
-    def from_thread(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Make a call from the event loop's next turn, in its thread; it wakes up for it."""
-        if self._hub is not None:
-            self._hub.call_soon(call, *arguments)
+    def connect(self, pool: Any, claimer: Claimer) -> None:
+        """Connect to the pool and the claim thread."""
+        self._pool, self._claimer = pool, claimer
 
     def receive(self, request: Request) -> None:
         """Take a request that has arrived from the broker."""
@@ -161,24 +158,24 @@ class HandOff:
         self._mind_fullness()
         self._end_drain()
 
-    # Calls that talk to the broker are made by the hub itself: its errors are for Celery's event loop to deal with.
+    # What talks to the broker is a call of its own: where it fails, nothing else is left half done.
 
     def _mind_fullness(self) -> None:
-        if self._hub is None or self._on_full is None:
+        if self._on_full is None:
             return
         if self._free > 0:
             self._full_since = None
             if self._is_full:
                 self._is_full = False
-                self._hub.call_soon(self._on_full, False)
+                self._calls.put(self._on_full, False)
         elif self._full_since is None:
             self._full_since = time.monotonic()
-            self._hub.call_later(FULL_AFTER_S, self._look_whether_full, self._full_since)
+            self._calls.put_later(FULL_AFTER_S, self._look_whether_full, self._full_since)
 
     def _look_whether_full(self, since: float) -> None:
         if self._full_since == since and not self._is_full:  # no slot has become free meanwhile
             self._is_full = True
-            self.from_thread(self._leave_to_others)
+            self._calls.put(self._leave_to_others)
 
     def _leave_to_others(self) -> None:
         """Take no more messages, and give back those that have arrived: other workers may have a slot."""

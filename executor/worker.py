@@ -31,6 +31,7 @@ from turnout.executor.isolation import forget_parent
 from turnout.executor.limit_watch import LimitWatch
 from turnout.executor.load import LoadMeter
 from turnout.executor.log_keeping import LogKeeping
+from turnout.executor.loop_calls import LoopCalls
 from turnout.executor.outcomes import Ended, Outcomes
 from turnout.executor.pool import AttemptPool
 from turnout.executor.roster import Roster
@@ -94,6 +95,7 @@ class Worker:
         self._app = make_app(settings, [celery_queue(pool, queue) for pool in pools for queue in options.queues])
         _check_broker(self._app)
         roster, term = Roster(), Term()
+        self._calls = LoopCalls()
         self._stopper = Stopper(
             roster, kill_grace_s=settings.worker.kill_grace_s, import_timeout_s=settings.worker.import_timeout_s
         )
@@ -106,6 +108,7 @@ class Worker:
         self._watch = LimitWatch(roster, self._stopper)
         self._limits = (self._stopper, self._watch)
         self._hand_off = HandOff(
+            calls=self._calls,
             slots=options.concurrency,
             roster=roster,
             stopper=self._stopper,
@@ -133,8 +136,8 @@ class Worker:
             term=term,
             assigner=assigner,
             log_file=self._logs.file_of,
-            on_claimed=partial(self._hand_off.from_thread, self._hand_off.take_claimed),
-            on_returned=partial(self._hand_off.from_thread, self._hand_off.take_returned),
+            on_claimed=partial(self._calls.put, self._hand_off.take_claimed),
+            on_returned=partial(self._calls.put, self._hand_off.take_returned),
         )
         self._heartbeat = Heartbeat(
             registration=_registration(settings, options),
@@ -144,14 +147,19 @@ class Worker:
             roster=roster,
             stopper=self._stopper,
             on_pools=self._note_pools,
-            on_door=lambda reason: self._hand_off.from_thread(self._mind_door, reason),
+            on_door=lambda reason: self._calls.put(self._mind_door, reason),
             on_callbacks=self._callbacks.look,
             measure=LoadMeter(roster, settings.worker.max_load, settings.worker.max_memory_mb).measure,
         )
-        self._shutdown = Shutdown(
-            roster, self._stopper, lambda: self._hand_off.from_thread(self._drain), self._callbacks.hurry
+        self._shutdown = Shutdown(roster, self._stopper, lambda: self._calls.put(self._drain), self._callbacks.hurry)
+        self._celery = _make_controller(
+            self._app,
+            settings,
+            options,
+            ready_callback=self._on_ready,
+            calls=self._calls,
+            receive=self._hand_off.receive,
         )
-        self._celery = _make_controller(self._app, settings, options, self._on_ready, self._hand_off.receive)
         overdue.listen(self._heartbeat.take_warning)
         self._pools = set(pools)
 
@@ -163,7 +171,8 @@ class Worker:
         take_in_orphans()
         self._shutdown.listen()
         self._shutdown.start()
-        self._hand_off.connect(self._celery.hub, self._celery.pool, self._claims)
+        self._calls.connect(self._celery.hub)
+        self._hand_off.connect(self._celery.pool, self._claims)
         try:
             self._celery.start()
         finally:  # also when the event loop was left by an exception: a term that is not ended holds up others
@@ -188,7 +197,7 @@ class Worker:
         log.info("worker.ready", queues=sorted(self._app.amqp.queues.consume_from), slots=self._options.concurrency)
 
     def _note_finished(self, ended: Sequence[Ended]) -> None:
-        self._hand_off.from_thread(self._hand_off.take_finished, ended)
+        self._calls.put(self._hand_off.take_finished, ended)
         if self._options.runs_callbacks and any(attempt.task.get("callbacks") for attempt, _ in ended):
             self._callbacks.look()  # it may have called for one
 
@@ -196,33 +205,34 @@ class Worker:
         if self._options.pools is None and set(pools) != self._pools:
             new, gone = set(pools) - self._pools, self._pools - set(pools)
             self._pools = set(pools)
-            self._hand_off.from_thread(self._follow_pools, sorted(new), sorted(gone))
+            self._calls.put(self._follow_pools, sorted(new), sorted(gone))
+
+    # What talks to the broker comes last: it may raise, and the next connection does the rest.
 
     def _follow_pools(self, new: Sequence[str], gone: Sequence[str]) -> None:
-        log.info("worker.pools", new=new, gone=gone)  # a connection that breaks here is followed by one that knows
-        for queue in self._options.queues:
-            for pool in new:
-                self._celery.consumer.serve(declared_queue(self._app.conf.broker_url, celery_queue(pool, queue)))
-            for pool in gone:
-                self._celery.consumer.leave(celery_queue(pool, queue))
+        log.info("worker.pools", new=new, gone=gone)
+        names = [
+            [celery_queue(pool, queue) for pool in pools for queue in self._options.queues] for pools in (new, gone)
+        ]
+        self._celery.consumer.follow([declared_queue(self._app.conf.broker_url, name) for name in names[0]], names[1])
 
     def _mind_door(self, closed_for: str | None) -> None:
         """Take nothing new for a reason, or take work when there is none; what runs goes on in either case."""
         if self._hand_off.is_draining:  # this door does not open again
             return
-        self._celery.consumer.set_closed(closed=closed_for is not None)
+        log.info("worker.closed" if closed_for else "worker.opened", reason=closed_for)
         self._hand_off.set_closed(closed=closed_for is not None)
         self._callbacks.set_closed(closed=closed_for is not None or not self._options.runs_callbacks)
-        log.info("worker.closed" if closed_for else "worker.opened", reason=closed_for)
+        self._celery.consumer.set_closed(closed=closed_for is not None)
 
     def _set_full(self, full: bool) -> None:
         if self._celery.consumer is not None:
             self._celery.consumer.set_full(full=full)
 
     def _drain(self) -> None:
-        if self._celery.consumer is not None:
-            self._celery.consumer.set_closed(closed=True)
         self._callbacks.set_closed(closed=True)
+        if self._celery.consumer is not None:
+            self._calls.put(partial(self._celery.consumer.set_closed, closed=True))
         self._hand_off.drain()
 
     def _shut_down(self) -> None:
@@ -246,7 +256,8 @@ def _registration(settings: Settings, options: WorkerOptions) -> Registration:
 class _Controller(WorkController):  # type: ignore[misc]  # celery has no types
     """Celery's worker, with our hand-off in place of its own execution of tasks."""
 
-    def __init__(self, *args: Any, receive: Callable[[Request], None], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, calls: LoopCalls, receive: Callable[[Request], None], **kwargs: Any) -> None:
+        self.calls = calls
         self._receive = receive
         super().__init__(*args, **kwargs)
 
@@ -254,28 +265,21 @@ class _Controller(WorkController):  # type: ignore[misc]  # celery has no types
         self._receive(req)
 
 
-def _make_controller(
-    app: Celery,
-    settings: Settings,
-    options: WorkerOptions,
-    on_ready: Callable[[Any], None],
-    receive: Callable[[Request], None],
-) -> _Controller:
+def _make_controller(app: Celery, settings: Settings, options: WorkerOptions, **ours: Any) -> _Controller:
     signals.setup_logging.connect(_keep_logging, weak=False)
     signals.worker_process_init.connect(_enter_child, weak=False)
     app.set_current()
     app.finalize()
     return _Controller(
         app,
-        receive=receive,
         hostname=celery_worker(options.name, socket.gethostname()),
         concurrency=options.concurrency,
         autoscale=None if options.least_children is None else (options.concurrency, options.least_children),
         max_tasks_per_child=settings.worker.max_tasks_per_child,
         max_memory_per_child=settings.worker.max_memory_per_child_mb * 1024,
-        ready_callback=on_ready,
         without_mingle=True,
         without_gossip=True,
+        **ours,
     )
 
 

@@ -26,10 +26,10 @@ class OwnNode:
 
     def __init__(self, folder: Path, *, consumer_timeout_s: float = 1800) -> None:
         self._folder = folder
-        self._port, internal = _free_ports()
+        self.port, internal = _free_ports()
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "rabbit.conf").write_text(
-            f"listeners.tcp.local = 127.0.0.1:{self._port}\n"
+            f"listeners.tcp.local = 127.0.0.1:{self.port}\n"
             f"consumer_timeout = {int(consumer_timeout_s * 1000)}\n"
             "log.console = true\nlog.file = false\n"
         )
@@ -37,7 +37,7 @@ class OwnNode:
         self._environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
-            "RABBITMQ_NODENAME": f"turnout-test-{self._port}@localhost",
+            "RABBITMQ_NODENAME": f"turnout-test-{self.port}@localhost",
             "RABBITMQ_CONFIG_FILE": str(folder / "rabbit.conf"),
             "RABBITMQ_ADVANCED_CONFIG_FILE": str(folder / "advanced.config"),
             "RABBITMQ_MNESIA_BASE": str(folder / "data"),
@@ -50,7 +50,7 @@ class OwnNode:
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"amqp://guest:guest@127.0.0.1:{self._port}//"
+        return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
     def __enter__(self) -> Self:
         if not PROGRAM.exists():
@@ -67,7 +67,7 @@ class OwnNode:
             self._process = subprocess.Popen(
                 [PROGRAM], env=self._environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
-        _wait_for(self._port, self._process)
+        _wait_for(self.port, self._process)
 
     def stop(self) -> None:
         """Stop it; harmless when it does not run."""

@@ -1,9 +1,11 @@
 """A network that is cut for one process only: to the database, to the broker, in one direction or in both."""
 
 import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -177,22 +179,48 @@ def test_a_scheduler_that_is_cut_off_from_the_database_is_not_missed_and_writes_
     assert platform.scalar("SELECT max(infra_failures) FROM task_instance") == 0
 
 
-def test_a_worker_that_is_cut_off_from_the_broker_keeps_what_it_has_and_others_do_the_rest(
-    platform: Platform, broker_cut: Proxy, by_broker_cut: dict[str, str], eventually: Eventually
+@pytest.mark.parametrize(
+    ("broker", "directions"),
+    [("valkey", (TO_SERVER, TO_CLIENT)), ("rabbitmq", (TO_CLIENT,)), ("valkey", None), ("rabbitmq", None)],
+)
+def test_a_worker_that_is_cut_off_from_the_broker_keeps_what_it_has_and_others_do_the_rest(  # noqa: PLR0917
+    platform: Platform,
+    servers: Servers,
+    broker_number: int,
+    eventually: Eventually,
+    tmp_path_factory: pytest.TempPathFactory,
+    broker: str,
+    directions: tuple[str, ...] | None,
 ) -> None:
     platform.declare("scripted.py", small=1)
-    platform.start("scheduler", "scheduler-1")
-    platform.start("worker", "cut-off", "-q", "default", "-c", "1", **by_broker_cut)
-    gate = platform.folder / "gate"
-    run_id = trigger(platform, f"wait_for:{gate}")
-    eventually(lambda: "one" in {entry["task_id"] for entry in platform.ledger()})
-    broker_cut.hang()
-    platform.start("worker", "other", "-q", "default,gpu", "-c", "2")
-    eventually(lambda: platform.states(run_id)["success"] >= 4, timeout_s=90)
-    gate.touch()
-    eventually(lambda: platform.run_state(run_id) == "success", timeout_s=90)
-    assert set(Counter(entry["attempt_id"] for entry in platform.ledger()).values()) == {1}
-    assert platform.scalar("SELECT max(infra_failures) FROM task_instance") == 0
+    with ExitStack() as stack:
+        if broker == "rabbitmq":
+            node = stack.enter_context(OwnNode(tmp_path_factory.mktemp("rabbitmq")))
+            whole = {"TURNOUT_BROKER_URL": node.url}
+            cut = stack.enter_context(Proxy(("127.0.0.1", node.port)))
+            by_cut = {"TURNOUT_BROKER_URL": f"amqp://guest:guest@127.0.0.1:{cut.port}//"}
+        else:
+            whole, cut = {}, stack.enter_context(Proxy(servers.broker_socket))
+            by_cut = {"TURNOUT_BROKER_URL": f"redis://127.0.0.1:{cut.port}/{broker_number}"}
+        stack.callback(platform.stop_all)
+        platform.start("scheduler", "scheduler-1", **whole)
+        cut_off = platform.start("worker", "cut-off", "-q", "default", "-c", "1", **by_cut)
+        gate = platform.folder / "gate"
+        run_id = trigger(platform, f"wait_for:{gate}")
+        eventually(lambda: "one" in {entry["task_id"] for entry in platform.ledger()})
+        if directions is None:
+            cut.refuse()
+        else:
+            cut.hang(*directions)
+        platform.start("worker", "other", "-q", "default,gpu", "-c", "2", **whole)
+        eventually(lambda: platform.states(run_id)["success"] >= 4, timeout_s=90)
+        gate.touch()
+        eventually(lambda: platform.run_state(run_id) == "success", timeout_s=90)
+        assert set(Counter(entry["attempt_id"] for entry in platform.ledger()).values()) == {1}
+        assert platform.scalar("SELECT max(infra_failures) FROM task_instance") == 0
+        eventually(lambda: platform.said("cut-off", "outage.began"))
+        platform.kill("cut-off", signal.SIGTERM)
+        assert cut_off.wait(60) == 0
 
 
 def test_a_slow_broker_slows_things_down_and_breaks_nothing(
