@@ -12,6 +12,12 @@ from turnout.tasks.context import RunFacts
 
 #: JSON above this size, in bytes, goes over the channel.
 INLINE_BYTES = 2048
+#: The exit code of a child that cannot report any more; nothing else is likely to use it.
+PIPES_CLOSED_EXIT = 176
+PIPES_CLOSED = (
+    "The task closed file descriptors that are not its own (os.closerange?), so that its process could not report. "
+    "Close what the task has opened, or run the code in a subprocess."
+)
 #: From the time at which a callback should have stopped to that at which its process is killed, in seconds.
 _KILL_GRACE_S = 5
 

@@ -35,12 +35,27 @@ class AttemptLog:
         self.masker = masker
         self._pipe: MaskedPipe | None = None
         self._limit = LogLimit(path, max_bytes)
+        self._path = path
+        self._open()
+
+    def _open(self) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            self.problem = f"Cannot write the log {path}: {error.strerror}."
+            self.problem = f"Cannot write the log {self._path}: {error.strerror}."
             self._fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        found = os.fstat(self._fd)
+        self._file = found.st_dev, found.st_ino
+
+    def _size(self) -> int:
+        """Look how large the file is; open it again if the task has closed it, or has something else there by now."""
+        with suppress(OSError):
+            found = os.fstat(self._fd)
+            if (found.st_dev, found.st_ino) == self._file:
+                return found.st_size
+        self._open()
+        return os.fstat(self._fd).st_size
 
     def write(self, stream: str, level: str, logger: str, *messages: str) -> None:
         """Append entries, all in one write."""
@@ -64,7 +79,7 @@ class AttemptLog:
         """Append bytes as they are."""
         data = memoryview(data).cast("B")
         try:
-            size = os.fstat(self._fd).st_size
+            size = self._size()
             if size >= self._limit.end:
                 return
             room = self._limit.max_bytes - size

@@ -5,6 +5,7 @@ attempt is answered only about its own DAG run. The socket lives in a folder tha
 """
 
 import os
+import resource
 import selectors
 import shutil
 import socket
@@ -29,12 +30,18 @@ log = structlog.get_logger(__name__)
 
 #: A child that does not read its answer for so long is left alone, so that the others get theirs.
 _ANSWER_TIMEOUT_S = 5
+_PAUSE_S = 0.1
 
 #: Of the folders of sockets; the pid of the worker follows.
 _PREFIX = "turnout-worker-"
 _TRIES = 3
 #: The path of a socket may have 107 bytes on Linux; so many are left for the folder above ours.
 _LONGEST_ROOT = 50
+
+#: What a request has beside an XCom.
+_REQUEST_BYTES = 1 << 16
+#: A JSON text as a string in a JSON text grows: `"` becomes two characters, `é` six bytes instead of two.
+_GROWTH = 3
 
 Answer = dict[str, Any]
 
@@ -65,14 +72,33 @@ def _make_folder(root: Path) -> Path:
     return folder
 
 
-class Channel(Service):
-    """The main process's end of the channel."""
+class _Line:
+    """One connection, and what has arrived on it."""
 
-    def __init__(self, engine: Engine, roster: Roster, stopper: Stopper) -> None:
+    def __init__(self, connection: socket.socket, max_bytes: int) -> None:
+        self.connection = connection
+        self.reader = FrameReader(max_bytes)
+        self.is_open = True
+        self.has_asked = False  # for an attempt of this worker
+
+
+class Channel(Service):
+    """The main process's end of the channel. Nothing that an attempt sends may harm others.
+
+    Args:
+        engine: where XComs are.
+        roster: the attempts held.
+        stopper: told how far attempts are.
+        xcom_max_bytes: the largest return value, in bytes of JSON.
+    """
+
+    def __init__(self, engine: Engine, roster: Roster, stopper: Stopper, *, xcom_max_bytes: int) -> None:
         super().__init__("channel")
         self._engine = engine
         self._roster = roster
         self._stopper = stopper
+        self._max_bytes = _REQUEST_BYTES + _GROWTH * xcom_max_bytes
+        self._most_lines = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2  # the other half is for all the rest
         root = _root()
         _remove_leftovers(root)
         self._folder = _make_folder(root)
@@ -98,35 +124,58 @@ class Channel(Service):
             for key, _events in self._selector.select():
                 if key.fileobj is self._listener:
                     self._accept()
-                elif isinstance(key.data, FrameReader):
-                    self._receive(key.fileobj, key.data)  # type: ignore[arg-type]
+                elif isinstance(key.data, _Line) and key.data.is_open:
+                    self._receive(key.data)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _wake(self) -> None:
         self._waker.send(b"\0")
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
-        connection.settimeout(_ANSWER_TIMEOUT_S)
-        self._selector.register(connection, selectors.EVENT_READ, FrameReader())
-
-    def _receive(self, connection: socket.socket, reader: FrameReader) -> None:
         try:
-            data = connection.recv(1 << 16)
-            for request in reader.feed(data):
-                write_frame(connection, self._answer(request))
-        except (OSError, ValueError):
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            log.warning("channel.full", error=str(error))
+            self._stopping.wait(_PAUSE_S)
+            return
+        connection.settimeout(_ANSWER_TIMEOUT_S)
+        lines = [key.data for key in self._selector.get_map().values() if isinstance(key.data, _Line)]
+        if len(lines) >= self._most_lines:
+            strangers = [line for line in lines if not line.has_asked]
+            log.warning("channel.full", connections=len(lines), closed=len(strangers))
+            for line in strangers:
+                self._close(line)
+        self._selector.register(connection, selectors.EVENT_READ, _Line(connection, self._max_bytes))
+
+    def _receive(self, line: _Line) -> None:
+        try:
+            data = line.connection.recv(1 << 16)
+            for request in line.reader.feed(data):
+                write_frame(line.connection, self._answer(line, request))
+        except OSError:
+            data = b""
+        except ValueError as error:
+            log.warning("channel.unreadable", error=str(error))
             data = b""
         if not data:
-            self._selector.unregister(connection)
-            connection.close()
+            self._close(line)
 
-    def _answer(self, request: Answer) -> Answer:
+    def _close(self, line: _Line) -> None:
+        line.is_open = False
+        self._selector.unregister(line.connection)
+        line.connection.close()
+
+    def _answer(self, line: _Line, request: Answer) -> Answer:
         attempt = self._roster.with_token(str(request.get("token")))
         handler = self._requests.get(str(request.get("ask")))
         if attempt is None or handler is None:
             return {"error": "This attempt is no longer run by this worker."}
-        return handler(attempt, request)
+        line.has_asked = True
+        try:
+            return handler(attempt, request)
+        except Exception as error:  # a mistake of one attempt, or of ours, which must not cost the others theirs
+            log.exception("channel.not_answered", attempt_id=str(attempt.claimed.attempt_id), ask=request["ask"])
+            return {"error": f"The worker could not answer: {error}"}
 
     def _pull(self, attempt: HeldAttempt, request: Answer) -> Answer:
         task_id, map_index, key = str(request["task_id"]), int(request["map_index"]), str(request["key"])

@@ -1,6 +1,7 @@
 """The child: runs the user code of one attempt at a time, in a process that knows nothing but its assignment."""
 
 import logging
+import os
 import signal
 import traceback
 from collections.abc import Iterator
@@ -9,13 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from turnout.executor.assignment import INLINE_BYTES, Assignment, ChildReport
+from turnout.executor.assignment import INLINE_BYTES, PIPES_CLOSED, PIPES_CLOSED_EXIT, Assignment, ChildReport
 from turnout.executor.capture import AttemptLog, captured
 from turnout.executor.channel_client import ChannelClient
 from turnout.executor.child_state import ChildState
 from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.executor.descendants import end_descendants
 from turnout.executor.logging_state import kept_logging
+from turnout.executor.own_pipes import own_pipes
 from turnout.executor.usage import forget_peak_memory
 from turnout.tasks.errors import DagFileError
 from turnout.tasks.masking import process_masker
@@ -30,13 +32,33 @@ logger = logging.getLogger("turnout.task")
 _files = DagFiles()
 
 
+class ChildSpoiltError(SystemExit):
+    """This process cannot be put in order after an attempt. Raised out of the attempt, it ends the process.
+
+    Args:
+        report: how the attempt ended, if that is known.
+        reason: what is out of order.
+    """
+
+    def __init__(self, report: ChildReport | None, reason: str) -> None:
+        super().__init__(report, reason)
+        self.report = report
+        self.reason = reason
+
+
 def run_attempt(assignment: Assignment) -> ChildReport:
-    """Run one attempt and report how it ended. Whatever the task does, and whatever the log's disk does, it reports."""
+    """Run one attempt and report how it ended. Whatever the task does, and whatever the log's disk does, it reports.
+
+    Raises:
+        ChildSpoiltError: this process can run no other attempt.
+    """
+    pipes = own_pipes()
     log = AttemptLog(Path(assignment.log_file), assignment.log_max_bytes, process_masker)
     stopped: list[int] = []
-    state = ChildState()
-    forget_peak_memory()
+    report: ChildReport | None = None
     try:
+        state = ChildState()
+        forget_peak_memory()
         with captured(log):
             try:
                 with ChannelClient(assignment) as channel, _stoppable(stopped):
@@ -44,14 +66,22 @@ def run_attempt(assignment: Assignment) -> ChildReport:
             except TaskStopped:  # before the task began, or after it had ended
                 report = ChildReport("failed", error="The attempt was stopped.")
             finally:
+                if report is not None:
+                    report = replace(report, was_stopped=bool(stopped))
                 state.end_copy()
+                if not pipes.are_whole():
+                    log.write("stderr", "error", "", PIPES_CLOSED)
+                    os._exit(PIPES_CLOSED_EXIT)
                 state.restore()
             _end_leftovers(state)
+    except Exception as error:
+        logger.exception("attempt %s: the child process is replaced", assignment.facts.attempt_id)
+        raise ChildSpoiltError(report, f"{type(error).__name__}: {error}") from error
     finally:
         log.close()
     if log.problem is not None:
         logger.warning("attempt %s: %s", assignment.facts.attempt_id, log.problem)
-    return replace(report, was_stopped=bool(stopped))
+    return report
 
 
 def _end_leftovers(state: ChildState) -> None:

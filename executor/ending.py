@@ -4,7 +4,7 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
-from turnout.executor.assignment import ChildReport
+from turnout.executor.assignment import PIPES_CLOSED, PIPES_CLOSED_EXIT, ChildReport
 from turnout.executor.pool import ChildEnd
 from turnout.metadata.states import Cause
 
@@ -58,6 +58,8 @@ def of_child_end(end: ChildEnd, stopped_for: Cause | None, why: str | None = Non
         return of_stop(stopped_for, why)
     if end.exit_code < 0:
         return _killed(-end.exit_code, end.peak_mb)
+    if end.exit_code == PIPES_CLOSED_EXIT:
+        return Ending("failed", cause=Cause.CHILD_EXITED, error=PIPES_CLOSED)
     return Ending(
         "failed",
         cause=Cause.CHILD_EXITED,

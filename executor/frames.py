@@ -32,19 +32,40 @@ def read_frame(connection: socket.socket) -> Message:
 
 
 class FrameReader:
-    """Puts messages together from the pieces in which they arrive."""
+    """Puts messages together from the pieces in which they arrive.
 
-    def __init__(self) -> None:
+    Args:
+        max_bytes: the longest message that is read; None for any.
+    """
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._max_bytes = max_bytes
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Add a piece and yield the messages that are complete."""
+        """Add a piece and yield the messages that are complete.
+
+        Raises:
+            ValueError: this is no message, or too long a one.
+        """
         self._buffer += data
         while len(self._buffer) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer)
+            if self._max_bytes is not None and length > self._max_bytes:
+                raise ValueError(f"A message of {length} bytes is longer than {self._max_bytes}.")
             end = _LENGTH.size + length
             if len(self._buffer) < end:
                 return
             body = bytes(self._buffer[_LENGTH.size : end])
             del self._buffer[:end]
-            yield json.loads(body)
+            yield _message(body)
+
+
+def _message(body: bytes) -> Message:
+    try:
+        message = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("A message is nested too deeply.") from error
+    if not isinstance(message, dict):
+        raise ValueError("A message is not an object.")  # noqa: TRY004  one kind of error for all that is no message
+    return message

@@ -15,7 +15,7 @@ from celery.worker.state import task_ready
 
 from turnout.executor import ending
 from turnout.executor.assignment import ChildReport
-from turnout.executor.child import run_attempt
+from turnout.executor.child import ChildSpoiltError, run_attempt
 from turnout.executor.claims import Request, key_of
 from turnout.executor.ending import Ending
 from turnout.executor.events import send_disowned, send_outcome
@@ -227,9 +227,14 @@ class HandOff:
         with fatal_errors("hand-off"):
             if isinstance(error, ChildEnd):
                 self._end(attempt, ending.of_child_end(error, attempt.stopped_for, attempt.why))
+                return
+            fault = getattr(error, "exception", error)
+            reason = getattr(fault, "reason", str(fault))
+            log.error("attempt.child_fault", attempt_id=attempt.request.id, error=reason)
+            if isinstance(fault, ChildSpoiltError) and fault.report is not None:
+                self._on_report(attempt, fault.report)
             else:
-                log.error("attempt.child_fault", attempt_id=attempt.request.id, error=str(error))
-                self._end(attempt, ending.of_fault(str(getattr(error, "exception", error))))
+                self._end(attempt, ending.of_fault(reason))
 
     def _end(self, attempt: HeldAttempt, found: Ending) -> None:
         attempt.has_ended = True

@@ -119,7 +119,7 @@ class Worker:
             on_idle=self._shut_down,
         )
         self._logs = LogKeeping(settings, roster)
-        self._channel = Channel(self._engine, roster, self._stopper)
+        self._channel = Channel(self._engine, roster, self._stopper, xcom_max_bytes=settings.xcom.max_bytes)
         assigner = Assigner(settings, self._channel.path)
         self._callbacks = Callbacks(
             settings,

@@ -4,16 +4,21 @@ Every start and every end of an attempt is appended to the ledger, a file of JSO
 judge of what has really run.
 """
 
+import contextlib
+import faulthandler
+import gc
 import json
 import locale
 import logging.config
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +28,8 @@ from turnout.tasks import TaskFailed, TaskSkipped, get_current_context, mask_sec
 HOUR = 3600
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 MEGABYTE = 1 << 20
+#: What a task leaves behind in its process.
+kept: list[Any] = []
 
 
 def record(event: str) -> None:
@@ -238,9 +245,67 @@ def soil(folder: str) -> None:
     os.kill(os.getpid(), signal.SIGUSR2)  # waits now, and would end the process later
     locale.setlocale(locale.LC_ALL, "C.UTF-8" if locale.setlocale(locale.LC_ALL) == "C" else "C")
     resource.setrlimit(resource.RLIMIT_NOFILE, (99, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    sys.argv[:] = ["soiled"]
+    os.environ = {}  # noqa: B003
+    sys.argv = None  # type: ignore[assignment]
+    sys.setrecursionlimit(99_999)
+    gc.disable()
+    warnings.simplefilter("error")
+    socket.setdefaulttimeout(0.000_001)
+    faulthandler.dump_traceback_later(HOUR, exit=True)
     silence()
     threading.Thread(target=hang, name="left-behind", daemon=True).start()
+
+
+def worker_socket() -> socket.socket:
+    """Connect to the worker's main process, as the child that runs this does."""
+    client = next(found for found in gc.get_objects() if type(found).__name__ == "ChannelClient")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(client._assignment.channel)
+    return connection
+
+
+def send_to_worker(frame: str) -> str:
+    """Send something of one's own (hexadecimal) to the worker's main process; return what it answers."""
+    with worker_socket() as connection:
+        with contextlib.suppress(OSError):  # it may hang up before all has arrived
+            connection.sendall(bytes.fromhex(frame))
+        with contextlib.suppress(ConnectionError):
+            return connection.recv(4096)[4:].decode("latin-1")
+    return ""
+
+
+def pull_unaskable(_argument: str) -> Any:
+    """Ask for the result of a task whose name the database cannot have."""
+    return pull("no\0task")
+
+
+def crowd(count: str) -> None:
+    """Connect to the worker's main process very often."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(count) + 100,) * 2)
+    connections = [worker_socket() for _ in range(int(count))]
+    for connection in connections:
+        connection.close()
+
+
+def renice(_argument: str) -> None:
+    """Become less urgent, which not everybody can undo."""
+    os.nice(5)
+
+
+def niceness(_argument: str) -> int:
+    """Tell how urgent this process is."""
+    return os.nice(0)
+
+
+def spoil(_argument: str) -> None:
+    """Take away what is needed to put this process in order."""
+    locale.setlocale = None  # type: ignore[assignment]
+
+
+def close_descriptors(folder: str) -> None:
+    """Close all descriptors of this process, and open files in their place."""
+    os.closerange(3, 4096)
+    kept.extend(os.open(Path(folder, f"file-{number}"), os.O_WRONLY | os.O_CREAT) for number in range(50))
 
 
 def state(_argument: str) -> dict[str, Any]:
@@ -258,6 +323,7 @@ def state(_argument: str) -> dict[str, Any]:
         "locale": locale.setlocale(locale.LC_ALL),
         "files": resource.getrlimit(resource.RLIMIT_NOFILE),
         "argv": sys.argv,
+        "interpreter": [sys.getrecursionlimit(), gc.isenabled(), str(warnings.filters), socket.getdefaulttimeout()],
         "logging": [logging.root.manager.disable, *map(_logger, ("", "turnout.task", "asyncio"))],
     }
 
@@ -333,6 +399,13 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "leave_daemon_and_die": leave_daemon_and_die,
     "leave_daemon_and_hang": leave_daemon_and_hang,
     "soil": soil,
+    "spoil": spoil,
+    "renice": renice,
+    "niceness": niceness,
+    "close_descriptors": close_descriptors,
+    "send_to_worker": send_to_worker,
+    "crowd": crowd,
+    "pull_unaskable": pull_unaskable,
     "state": state,
     "fork_and_return": fork_and_return,
     "fork_and_fail_there": fork_and_fail_there,
