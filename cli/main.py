@@ -1,5 +1,6 @@
 """The `turnout` command."""
 
+import io
 import sys
 
 from turnout.cli.commands import LazyCommand, LazyGroup
@@ -36,6 +37,10 @@ def root() -> LazyGroup:
 
 def main() -> None:
     """Run the command line: exit with 0 when it is done, 1 when it failed, 2 when it was called wrongly."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a task prints may hold letters that the terminal lacks, or halves of surrogate pairs.
+            stream.reconfigure(errors="backslashreplace")
     try:
         root().main(prog_name="turnout")
     except TurnoutError as error:

@@ -19,7 +19,7 @@ from turnout.executor.child_state import ChildState
 from turnout.executor.dag_files import DagFiles, ImportTimeoutError
 from turnout.executor.descendants import end_descendants, take_in_orphans
 from turnout.executor.logging_state import kept_logging
-from turnout.tasks.callbacks import call_back
+from turnout.tasks.callbacks import CallbackTimeoutError, call_back
 from turnout.tasks.dags import DAG
 from turnout.tasks.errors import DagError, DagFileError
 from turnout.tasks.masking import process_masker
@@ -29,10 +29,6 @@ from turnout.tasks.timeouts import alarm
 _PROBLEM_CHARS = 1000
 
 logger = logging.getLogger("turnout.task")
-
-
-class CallbackTimeoutError(BaseException):
-    """The callbacks take too long; not an Exception, so that a callback's `except Exception` does not swallow it."""
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """A lane: a thread of the worker that claims callbacks and has them run in its own process, one after the other."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,7 @@ class CallbackLane(Service):
         assigner: writes the assignments.
         folder: where its process writes what callbacks say.
         subprocesses: starts its process.
+        on_death: called when its process did not survive a callback.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class CallbackLane(Service):
         assigner: Assigner,
         folder: Path,
         subprocesses: Subprocesses,
+        on_death: Callable[[], None],
     ) -> None:
         super().__init__(f"callbacks-{number}")
         self._timeout_s = settings.worker.callback_timeout_s
@@ -65,7 +68,7 @@ class CallbackLane(Service):
         self._term = term
         self._assigner = assigner
         self._folder = folder
-        self._process = CallbackProcess(subprocesses)
+        self._process = CallbackProcess(subprocesses, on_death)
         self._masker = Masker(settings.passwords())
         self._news = threading.Event()
         self._hurry = threading.Event()

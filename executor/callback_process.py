@@ -16,6 +16,8 @@ from turnout.executor.descendants import Subprocesses
 
 #: How often a call that goes on is compared with whether it may.
 _LOOK_S = 0.2
+#: How long one that has nothing more to say may take to end by itself.
+_END_S = 1.0
 
 
 class CallbackProcess:
@@ -23,10 +25,12 @@ class CallbackProcess:
 
     Args:
         subprocesses: starts it.
+        on_death: called when it did not survive a callback: what that has started may still run.
     """
 
-    def __init__(self, subprocesses: Subprocesses) -> None:
+    def __init__(self, subprocesses: Subprocesses, on_death: Callable[[], None]) -> None:
         self._subprocesses = subprocesses
+        self._on_death = on_death
         self._process: subprocess.Popen[bytes] | None = None
 
     def call(self, assignment: CallbackAssignment, may_go_on: Callable[[], bool]) -> str | None:
@@ -53,8 +57,10 @@ class CallbackProcess:
                 answer: dict[str, str | None] = json.loads(process.stdout.readline())
                 return answer["problem"]
         except (OSError, ValueError, LookupError, TypeError):  # it has ended, or said something else
-            pass
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_END_S)  # its pipes are closed before it can be waited for
         code = self._kill()
+        self._on_death()
         return reason or _ending(code)
 
     def end(self) -> None:
@@ -87,8 +93,9 @@ class CallbackProcess:
 
 def _wait(fd: int, assignment: CallbackAssignment, may_go_on: Callable[[], bool]) -> str | None:
     """Wait until something can be read; return why it was waited for no longer."""
-    deadline = time.monotonic() + assignment.deadline_s
-    while not select.select([fd], [], [], _LOOK_S)[0]:
+    deadline, poll = time.monotonic() + assignment.deadline_s, select.poll()
+    poll.register(fd, select.POLLIN)
+    while not poll.poll(_LOOK_S * 1000):
         if time.monotonic() > deadline:
             return f"{too_long(assignment.timeout_s)} It did not stop, and was killed."
         if not may_go_on():

@@ -62,10 +62,11 @@ class MaskedPipe:
             os.close(descriptor)
 
     def _run(self) -> None:
-        is_over = False
+        is_over, poll = False, select.poll()  # not select(), which knows no descriptor above 1023
+        for descriptor in (self._reader, self._end_reader):
+            poll.register(descriptor, select.POLLIN)
         while not is_over:
-            ready, _, _ = select.select([self._reader, self._end_reader], [], [])
-            is_over = self._end_reader in ready
+            is_over = self._end_reader in dict(poll.poll())
             with self._lock:
                 # At the end, only what is there by now: a process that was left behind may write for ever.
                 self._take(self._waiting() if is_over else _CHUNK)

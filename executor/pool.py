@@ -83,10 +83,14 @@ class AttemptPool(AsynPool):  # type: ignore[misc]  # celery has no types
     def mark_as_worker_lost(self, job: Any, exitcode: int | None) -> None:
         """Hand the exit code to the job's error callback."""
         job._set(None, (False, ChildEnd(exitcode or 0, self._peak_mb(job))))  # noqa: SLF001  what billiard does
+        self.kill_orphans()
+
+    def kill_orphans(self) -> None:
+        """Kill what the dead have left running."""
         with self._own() as own:
-            orphans = kill_orphans(own)
-        if orphans:
-            log.warning("attempt.orphans_killed", count=orphans)
+            killed = kill_orphans(own)
+        if killed:
+            log.warning("worker.orphans_killed", count=killed)
 
     def register_with_event_loop(self, hub: Any) -> None:
         """Be told of what happens to the children, and to the watchdog."""
@@ -144,8 +148,13 @@ class AttemptTaskPool(TaskPool):  # type: ignore[misc]
     Pool = AttemptPool
     _pool: Any
 
+    def kill_orphans(self) -> None:
+        """Kill what a process beside the pool has left running."""
+        if self._pool is not None:
+            self._pool.kill_orphans()
+
     def on_stop(self) -> None:
-        """Stop the pool.
+        """Stop the pool, and what it has left running.
 
         A worker stops when none of its children has an attempt any more. Asked politely, each would first sleep for a
         second (billiard's `_do_exit`) and Celery would look every half second; killed, they are gone at once.
@@ -157,4 +166,5 @@ class AttemptTaskPool(TaskPool):  # type: ignore[misc]
         for process in pool._pool:  # noqa: SLF001  billiard tells its processes nowhere else
             os.kill(process.pid, signal.SIGKILL)
             process.join()
+        pool.kill_orphans()
         pool._terminate.cancel()  # noqa: SLF001  there is nothing left to clean up when the interpreter exits

@@ -129,6 +129,7 @@ class Worker:
             assigner=assigner,
             folder=Path(self._channel.path).parent,
             subprocesses=AttemptPool.subprocesses,
+            on_death=partial(self._calls.put, self._kill_orphans),
         )
         self._claims = Claims(
             engine=self._engine,
@@ -224,6 +225,9 @@ class Worker:
         self._hand_off.set_closed(closed=closed_for is not None)
         self._callbacks.set_closed(closed=closed_for is not None or not self._options.runs_callbacks)
         self._celery.consumer.set_closed(closed=closed_for is not None)
+
+    def _kill_orphans(self) -> None:
+        self._celery.pool.kill_orphans()
 
     def _set_full(self, full: bool) -> None:
         if self._celery.consumer is not None:

@@ -6,7 +6,6 @@ of the task itself: a task that is killed cannot call anybody.
 
 import inspect
 import logging
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from turnout.tasks.context import Context, RunFacts, build_context, build_run_context, current_context
 from turnout.tasks.declaring import nothing_declared
 from turnout.tasks.errors import DagError
+from turnout.tasks.fault_text import kind_and_text_of, traceback_of
 
 if TYPE_CHECKING:
     from turnout.tasks.dags import DAG
@@ -30,6 +30,10 @@ CALLBACK_QUEUE = "callbacks"
 TASK_EVENTS = ("execute", "failure", "retry", "skipped", "success")
 
 logger = logging.getLogger("turnout.task")
+
+
+class CallbackTimeoutError(BaseException):
+    """The callbacks take too long; not an Exception, so that a callback's `except Exception` does not swallow it."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +111,11 @@ def call_back(
                     callback(context)
                 finally:
                     on_return()
-        except (Exception, SystemExit) as error:  # noqa: BLE001  user code may raise anything
-            logger.error("%s", traceback.format_exc())  # noqa: TRY400  goes into the log as one entry
-            problems.append(f"{_name(callback)}: {type(error).__name__}: {error}")
+        except CallbackTimeoutError:
+            raise
+        except BaseException as error:  # noqa: BLE001  user code may raise anything
+            logger.error("%s", traceback_of(error, error.__traceback__))  # noqa: TRY400  goes into the log as one entry
+            problems.append(f"{_name(callback)}: {kind_and_text_of(error)}")
     return "; ".join(problems) or None
 
 

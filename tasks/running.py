@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from turnout.config.errors import TurnoutError
 from turnout.tasks.context import Context, RunFacts, build_context, current_context
 from turnout.tasks.declaring import nothing_declared
+from turnout.tasks.fault_text import guarded, kind_and_text_of, text_of, traceback_of
 from turnout.tasks.signals import TaskFailed, TaskSkipped, TaskStopped, TaskTimeout
 from turnout.tasks.surroundings import surroundings
 from turnout.tasks.templates import render_task
@@ -76,22 +77,23 @@ def _execute(task: "BaseOperator", context: Context, max_bytes: int) -> str | No
 
 def _ending(error: BaseException) -> TaskResult:
     words = _one_line(error)
+    place = traceback_of(error, _author_frames(error.__traceback__))
     match error:
         case TaskSkipped():
             return TaskResult("skipped", error=words)
         case TaskFailed():
-            return TaskResult("failed", error=words, traceback=_traceback(error))
+            return TaskResult("failed", error=words, traceback=place)
         case TaskTimeout():
-            return TaskResult("failed", retry=True, error=words, traceback=_traceback(error), cause="timeout")
+            return TaskResult("failed", retry=True, error=words, traceback=place, cause="timeout")
         case SystemExit():
-            return TaskResult("failed", retry=True, error=words, traceback=_traceback(error), cause="exit")
+            return TaskResult("failed", retry=True, error=words, traceback=place, cause="exit")
         case KeyboardInterrupt():
-            return TaskResult("failed", retry=True, error=words, traceback=_traceback(error), cause="interrupted")
-    return TaskResult("failed", retry=True, error=words, traceback=_traceback(error))
+            return TaskResult("failed", retry=True, error=words, traceback=place, cause="interrupted")
+    return TaskResult("failed", retry=True, error=words, traceback=place)
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(_text(error).split())
+    text = text_of(error)
     match error:
         case TaskSkipped() | TaskFailed() | TurnoutError():
             return text or type(error).__name__
@@ -100,25 +102,12 @@ def _one_line(error: BaseException) -> str:
         case TaskStopped():
             return "The attempt was stopped."
         case SystemExit():
-            return f"The task called sys.exit({error.code!r}): raise TaskFailed or TaskSkipped to end it early."
+            code = guarded(lambda: repr(error.code))
+            return f"The task called sys.exit({code}): raise TaskFailed or TaskSkipped to end it early."
     place = _author_frames(error.__traceback__)
     last = traceback.extract_tb(place)[-1] if place is not None else None
     where = f" ({Path(last.filename).name}, line {last.lineno})" if last is not None else ""
-    return f"{type(error).__name__}{': ' if text else ''}{text}{where}"
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as fault:  # noqa: BLE001 - an author's __str__ may be broken
-        return f"(its message cannot be shown: {type(fault).__name__})"
-
-
-def _traceback(error: BaseException) -> str:
-    try:
-        return "".join(traceback.format_exception(type(error), error, _author_frames(error.__traceback__)))
-    except Exception as fault:  # noqa: BLE001 - the same
-        return f"(the traceback cannot be shown: {type(fault).__name__})"
+    return kind_and_text_of(error) + where
 
 
 def _author_frames(frames: TracebackType | None) -> TracebackType | None:

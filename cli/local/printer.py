@@ -1,6 +1,5 @@
 """Lines of several processes on one screen, each behind the name of who said it."""
 
-import io
 import itertools
 import json
 import os
@@ -25,9 +24,6 @@ class Printer:
 
     def __init__(self, names: list[str], *, stream: TextIO | None = None, as_json: bool = False, colour: bool) -> None:
         self._stream = stream or sys.stdout
-        if isinstance(self._stream, io.TextIOWrapper):
-            # A letter that the terminal lacks must not stop the platform.
-            self._stream.reconfigure(errors="backslashreplace")
         self._width = max(map(len, (*names, OWN_NAME)))
         self._as_json = as_json
         self._colour = colour

@@ -204,6 +204,12 @@ def leave_daemon(path: str) -> None:
     wait_for(path)
 
 
+def leave_daemon_and_exit(path: str) -> None:
+    """Start a daemon and end this process by itself."""
+    leave_daemon(path)
+    os._exit(3)
+
+
 def leave_daemon_and_hang(path: str) -> None:
     """Leave a daemon behind, and hang, whatever is raised here."""
     leave_daemon(path)
@@ -285,6 +291,23 @@ def crowd(count: str) -> None:
     connections = [worker_socket() for _ in range(int(count))]
     for connection in connections:
         connection.close()
+
+
+class UnspeakableError(Exception):
+    """An error that cannot even be shown."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def fail_unspeakably(_argument: str) -> None:
+    """Raise what cannot be shown."""
+    raise UnspeakableError
+
+
+def interrupt(_argument: str) -> None:
+    """Raise what Ctrl-C raises."""
+    raise KeyboardInterrupt
 
 
 def renice(_argument: str) -> None:
@@ -398,6 +421,9 @@ ACTIONS: dict[str, Callable[[str], Any]] = {
     "leave_daemon": leave_daemon,
     "leave_daemon_and_die": leave_daemon_and_die,
     "leave_daemon_and_hang": leave_daemon_and_hang,
+    "leave_daemon_and_exit": leave_daemon_and_exit,
+    "fail_unspeakably": fail_unspeakably,
+    "interrupt": interrupt,
     "soil": soil,
     "spoil": spoil,
     "renice": renice,

@@ -202,6 +202,20 @@ def test_a_try_that_was_not_made_is_one_clear_line(turnout: Turnout, control_pla
 
 
 @pytest.mark.usefixtures("run")
+def test_letters_that_the_terminal_or_no_text_at_all_can_hold_are_written_out(
+    process: Turnout, control_plane: Any, engine: Engine, write_log: Callable[..., None]
+) -> None:
+    write_log(engine, control_plane.claim("extract"), "half: \ud800", "caf\xe9")
+    assert [entry["event"] for entry in process("tasks", "logs", *RUN, "extract", "-o", "json").json][2:4] == [
+        "half: \ud800",
+        "caf\xe9",
+    ]
+    out = process("tasks", "logs", *RUN, "extract", PYTHONIOENCODING="ascii").out
+    assert "half: \\ud800\n" in out
+    assert "caf\\xe9\n" in out
+
+
+@pytest.mark.usefixtures("run")
 def test_entries_tell_who_said_them_and_in_which_try(
     turnout: Turnout, control_plane: Any, engine: Engine, write_log: Callable[..., None]
 ) -> None:

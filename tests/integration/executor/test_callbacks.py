@@ -170,6 +170,8 @@ def test_a_callback_reads_the_results_of_its_own_run(stage: CalledStage, worker:
     [
         ("fail:no such channel", "RuntimeError: no such channel"),
         ("sys_exit:3", "SystemExit: 3"),
+        ("interrupt", "KeyboardInterrupt"),
+        ("fail_unspeakably", "UnspeakableError: (it cannot be shown: KeyboardInterrupt)"),
         ("os_exit:3", "It ended its process with exit code 3."),
         ("signal:SIGKILL", "Its process was killed by signal 9."),
         ("hang", "It took longer than 1 s (setting worker.callback_timeout_s)."),
@@ -220,6 +222,17 @@ def test_nothing_of_a_callback_outlives_a_worker_whose_main_process_is_killed(
     eventually(lambda: not any(map(psutil.pid_exists, (call["pid"], int(daemon.read_text())))))
 
 
+@pytest.mark.parametrize("ending", ["exit", "hang"])
+def test_nothing_of_a_callback_outlives_the_process_that_it_ends_or_that_is_killed(
+    stage: CalledStage, start_worker: StartWorker, tmp_path: Path, ending: str
+) -> None:
+    start_worker("-c", "1", TURNOUT_WORKER__CALLBACK_TIMEOUT_S="1", TURNOUT_WORKER__IMPORT_TIMEOUT_S="5")
+    daemon = tmp_path / "daemon"
+    stage.run_called({"one": ["succeed"]}, callbacks={"success": f"leave_daemon_and_{ending}:{daemon}"})
+    eventually(lambda: "success" in [event for event, *_ in stage.callbacks()] and stage.all_done())
+    eventually(lambda: not psutil.pid_exists(int(daemon.read_text())))
+
+
 def test_a_callback_outlives_the_children_that_are_killed_beside_it(
     stage: CalledStage, start_worker: StartWorker, tmp_path: Path
 ) -> None:
@@ -229,7 +242,7 @@ def test_a_callback_outlives_the_children_that_are_killed_beside_it(
     stage.calls("success")
     ids = stage.run_called({"silent": [f"leave_daemon_and_die:{tmp_path / 'daemon'}"]})
     stage.wait(ids["silent"], "scheduled")
-    worker.wait_for("attempt.orphans_killed")
+    worker.wait_for("worker.orphans_killed")
     gate.touch()
     eventually(stage.all_done)
     assert stage.callbacks()[-1] == ("success", "success", 1, None)

@@ -62,7 +62,7 @@ def test_a_worker_that_is_the_first_process_of_a_container_drains_and_leaves_no_
     pids = stage.settings.home / "pids"
     ids = stage.publish({"one": [f"leave_daemon_and_die:{pids}"]})
     assert stage.wait(ids["one"], "scheduled").cause == "child_killed"
-    outer.wait_for("attempt.orphans_killed")
+    outer.wait_for("worker.orphans_killed")
     eventually(lambda: psutil.STATUS_ZOMBIE not in [child.status() for child in first.children(recursive=True)])
     gate = stage.settings.home / "gate"
     running = stage.publish({"two": [f"wait_for:{gate}"]})["two"]

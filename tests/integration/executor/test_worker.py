@@ -295,7 +295,7 @@ def test_a_daemon_of_a_task_whose_process_is_killed_ends_with_it(stage: Stage, w
     pids = stage.settings.home / "pids"
     ids = stage.publish({"one": [f"leave_daemon_and_die:{pids}", "succeed"]})
     assert stage.wait(ids["one"], "scheduled").cause == "child_killed"
-    worker.wait_for("attempt.orphans_killed")
+    worker.wait_for("worker.orphans_killed")
     eventually(lambda: not psutil.pid_exists(int(pids.read_text())))
 
 

@@ -3,6 +3,7 @@
 
 import logging
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,20 @@ def test_secrets_are_masked_whoever_says_them_and_the_order_is_kept(path: Path, 
         sys.stdout.buffer.write(f"bytes {SECRET}\n".encode())
         print("last")
     assert messages(path) == ["print ***", "log ***", "subprocess ***", "stderr ***", "bytes ***", "last"]
+
+
+def test_secrets_are_masked_also_in_a_process_with_very_many_open_files(path: Path, masker: Masker) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2000, hard), hard))
+    many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with captured(AttemptLog(path, 1 << 20, masker)):
+            subprocess.run(["echo", f"subprocess {SECRET}"], check=True)
+    finally:
+        for descriptor in many:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert messages(path) == ["subprocess ***"]
 
 
 def test_a_secret_in_several_writes_is_masked(path: Path, masker: Masker) -> None:

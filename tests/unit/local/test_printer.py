@@ -47,10 +47,3 @@ def test_a_closed_screen_is_noticed_and_not_an_error() -> None:
         printer.write("a", "x")
         assert printer.is_closed
         printer.write("a", "y")
-
-
-def test_a_letter_that_the_terminal_lacks_is_written_out() -> None:
-    screen = io.BytesIO()
-    stream = io.TextIOWrapper(screen, encoding="ascii")
-    Printer(["a"], stream=stream, colour=False).write("a", "é")
-    assert screen.getvalue() == b"a       | \\xe9\n"

@@ -62,14 +62,19 @@ def test_an_interrupt_is_caught_and_told_apart(run: Any) -> None:
     assert run(operator(raising(GeneratorExit()))).outcome == "failed"
 
 
-def test_an_error_that_cannot_be_shown_is_still_a_failure(run: Any) -> None:
+@pytest.mark.parametrize("fault", [RuntimeError("no words"), SystemExit(3), KeyboardInterrupt()])
+def test_an_error_that_cannot_be_shown_is_still_a_failure(run: Any, fault: BaseException) -> None:
     class BrokenError(Exception):
         def __str__(self) -> str:
-            raise RuntimeError("no words")
+            raise fault
+
+        __repr__ = __str__
 
     done = run(operator(raising(BrokenError())))
     assert done.outcome == "failed"
-    assert "BrokenError: (its message cannot be shown: RuntimeError)" in done.error
+    assert f"BrokenError: (it cannot be shown: {type(fault).__name__})" in done.error
+    done = run(operator(raising(SystemExit(BrokenError()))))
+    assert (done.outcome, done.cause) == ("failed", "exit")
 
 
 def test_endless_recursion_is_a_failure_like_any_other(run: Any) -> None:
