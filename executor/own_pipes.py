@@ -5,12 +5,14 @@ import stat
 from functools import cache
 from pathlib import Path
 
+_STDERR = 2
+
 
 class OwnPipes:
-    """The pipes that this process has."""
+    """The pipes that this process has beside its standard streams, which an attempt's log takes the place of."""
 
     def __init__(self) -> None:
-        fds = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
+        fds = [fd for entry in Path("/proc/self/fd").iterdir() if (fd := int(entry.name)) > _STDERR]
         self._known = {fd: found for fd in fds if (found := _pipe(fd)) is not None}
 
     def are_whole(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.families import commands_below
 from turnout.cli.local.servers import EmbeddedServers
 from turnout.config.embedded import embedded_folder
 from turnout.metadata.engine import open_engine, transact
@@ -71,10 +72,8 @@ def count_departures(home: Path) -> dict[str, int]:
 
 def pid_of(demo: subprocess.Popen[str], *words: str) -> int | None:
     """Find one of its processes by words of its command line."""
-    for process in psutil.Process(demo.pid).children(recursive=True):
-        if all(word in process.cmdline() for word in words):
-            return process.pid
-    return None
+    below = commands_below(demo.pid).items()
+    return next((pid for pid, command in below if all(word in command.split() for word in words)), None)
 
 
 def test_january_is_right_though_a_scheduler_is_killed(demo: Demo) -> None:

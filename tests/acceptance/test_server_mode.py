@@ -12,11 +12,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import kombu
-import psutil
 import pytest
 import redis
 
 from tests.conftest import Servers
+from tests.families import commands_below
 from tests.home import Home
 
 Eventually = Callable[..., Any]
@@ -118,7 +118,7 @@ def run_a_dag(home: Home, pool: str, eventually: Eventually) -> None:
 
 def servers_of(pid: int, home: Path) -> list[str]:
     """List what a platform runs, or has prepared, of servers of its own."""
-    programs = [" ".join(child.cmdline()) for child in psutil.Process(pid).children(recursive=True)]
+    programs = commands_below(pid).values()
     assert any("worker" in program for program in programs)
     return [program for program in programs if "bin/postgres" in program or "valkey-server" in program] + list(
         map(str, home.glob("servers/*"))

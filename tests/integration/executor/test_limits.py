@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from tests import rows
+from tests.families import commands_below
 from tests.integration.executor.conftest import Stage, WorkerProcess, eventually
 from turnout.config.settings import Settings
 from turnout.executor.logs import read_log
@@ -70,8 +71,7 @@ def test_what_a_command_starts_counts_and_ends_with_it(stage: LimitedStage, alon
     ids = stage.run_limited({"bash_memory": []})
     task = stage.wait(ids["bash_memory"], "failed")
     assert task.cause == "memory_limit"
-    main = psutil.Process(alone.process.pid)
-    eventually(lambda: "400 << 20" not in str([child.cmdline() for child in main.children(recursive=True)]))
+    eventually(lambda: "400 << 20" not in str(commands_below(alone.process.pid)))
 
 
 @pytest.mark.parametrize("task_id", ["cpu", "bash_cpu"])

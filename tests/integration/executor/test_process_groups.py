@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
+from tests.families import is_zombie
 from tests.integration.executor.conftest import Stage, WorkerProcess, eventually
 
 StartWorker = Callable[..., WorkerProcess]
@@ -63,7 +64,7 @@ def test_a_worker_that_is_the_first_process_of_a_container_drains_and_leaves_no_
     ids = stage.publish({"one": [f"leave_daemon_and_die:{pids}"]})
     assert stage.wait(ids["one"], "scheduled").cause == "child_killed"
     outer.wait_for("worker.orphans_killed")
-    eventually(lambda: psutil.STATUS_ZOMBIE not in [child.status() for child in first.children(recursive=True)])
+    eventually(lambda: not any(is_zombie(child) for child in first.children(recursive=True)))
     gate = stage.settings.home / "gate"
     running = stage.publish({"two": [f"wait_for:{gate}"]})["two"]
     stage.wait_for_start(2)

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.families import commands_below
 from turnout.cli.local.servers import EmbeddedServers
 
 from .conftest import lives
@@ -142,8 +143,8 @@ def test_it_stops_cleanly_when_nobody_reads_its_output_any_more(tmp_path: Path, 
     assert process.stdout
     assert process.stderr
     process.stdout.close()
-    worker = next(c for c in psutil.Process(process.pid).children() if "worker" in " ".join(c.cmdline()))
-    worker.kill()  # something to say
+    worker = next(pid for pid, command in commands_below(process.pid).items() if "worker" in command)
+    os.kill(worker, signal.SIGKILL)  # something to say
     assert process.wait() == 0
     assert process.stderr.read() == ""
     process.stderr.close()
